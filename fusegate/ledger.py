@@ -1,0 +1,269 @@
+"""The one mutable object: what was counted and found since the last reset, bounded in memory.
+
+Floor 4: imports the ground below it. Observers write here, reports read snapshots; nothing here decides.
+Abstract signatures are kept as opaque values, so that the ledger knows no array library.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary
+
+from fusegate.errors import Cause, Finding, Location
+
+MAX_KEYS: Final = 1024
+"""Signatures kept per boundary. Beyond it they are counted and no longer compared."""
+MAX_CAUSES: Final = 256
+"""Causes kept per boundary, the first ones; later ones are counted with their violation."""
+MAX_FINDINGS: Final = 2000
+"""Distinct findings kept. Beyond it they are only counted, in `Ledger.dropped`."""
+MAX_BOUNDARIES: Final = 10_000
+"""Boundaries kept by definition site; later ones are counted under one name."""
+
+
+class Spec(Protocol):
+    """What the ledger needs to know of a boundary."""
+
+    @property
+    def name(self) -> str:
+        """Name in reports."""
+
+    @property
+    def role(self) -> str:
+        """`island`, `single zone` or `round body`."""
+
+    @property
+    def defined(self) -> Location | None:
+        """Definition site."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """What was counted about one boundary.
+
+    Attributes:
+        traces: Runs of the body under a jit trace, failed ones included.
+        failed_traces: Those of them that raised.
+        aside_traces: Those of them asked for by `.lower`, `.trace`, `eval_shape` or `make_jaxpr`.
+        eager_runs: Runs of the body outside a jit trace (`disable_jit`).
+        melted: Runs of a round body inside the trace of a zone.
+        compiles: Backend compiles, persistent-cache hits apart.
+        cache_hits: Programs that the persistent cache served.
+        derived_compiles: Compiles of programs made from the boundary by vmap, grad or an outer jit.
+        slow_dispatches: Warm calls that missed the fast path.
+        trace_s: Seconds spent tracing the body.
+        lower_s: Seconds spent lowering.
+        compile_s: Seconds spent in the backend compiler or loading from the persistent cache.
+        keys: Abstract signatures in the order of their first trace, at most `MAX_KEYS`.
+        causes: One cause per trace or compile after the first, at most `MAX_CAUSES`.
+        violations: Findings of error severity.
+    """
+
+    traces: int = 0
+    failed_traces: int = 0
+    aside_traces: int = 0
+    eager_runs: int = 0
+    melted: int = 0
+    compiles: int = 0
+    cache_hits: int = 0
+    derived_compiles: int = 0
+    slow_dispatches: int = 0
+    trace_s: float = 0.0
+    lower_s: float = 0.0
+    compile_s: float = 0.0
+    keys: list[Any] = field(default_factory=list)
+    causes: list[Cause] = field(default_factory=list)
+    violations: int = 0
+
+    def copy(self) -> Counters:
+        """A snapshot that later counting leaves alone."""
+        return replace(self, keys=list(self.keys), causes=list(self.causes))
+
+
+@dataclass(slots=True)
+class KeySpace:
+    """The traces and compiles of one traced callable: what its next ones are compared with.
+
+    Attributes:
+        counters: What was counted about this callable.
+        traced: Signatures with a finished trace, in order.
+        budgeted: How many of them count against `max_traces`.
+        compiled: Call signatures that were compiled, in order.
+        largest: Largest leading size seen in the first array argument.
+        misses: Call signature -> warm misses of the fast path in a row.
+        checked: Signatures whose program was checked.
+    """
+
+    counters: Counters = field(default_factory=Counters)
+    traced: list[Any] = field(default_factory=list)
+    budgeted: int = 0
+    compiled: list[Any] = field(default_factory=list)
+    largest: int = 0
+    misses: dict[Any, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundaryEntry:
+    """One boundary of a report: who it is and what was counted."""
+
+    name: str
+    role: str
+    defined: Location | None
+    counters: Counters
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A frozen copy of the ledger."""
+
+    boundaries: tuple[BoundaryEntry, ...]
+    findings: tuple[Finding, ...]
+    dropped: int
+    not_observed: dict[str, str]
+
+
+class Ledger:
+    """Counters and findings since it was made. All methods are safe under threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._sites: dict[tuple[str, str, Location | None], Counters] = {}
+        self._spaces: WeakKeyDictionary[Any, KeySpace] = WeakKeyDictionary()
+        self._findings: dict[tuple[Any, ...], Finding] = {}
+        self._dropped = 0
+        self._not_observed: dict[str, str] = {}
+
+    def space(self, spec: Spec) -> KeySpace:
+        """The key space of a boundary, made on first use."""
+        with self._lock:
+            space = self._spaces.get(spec)
+            if space is None:
+                space = self._spaces[spec] = KeySpace()
+            return space
+
+    def site(self, spec: Spec) -> Counters:
+        """The counters of a boundary's definition site, shared by all that were built there."""
+        key = (spec.name, spec.role, spec.defined)
+        with self._lock:
+            counters = self._sites.get(key)
+            if counters is None:
+                if len(self._sites) >= MAX_BOUNDARIES:
+                    key = ("(further boundaries)", "boundary", None)
+                counters = self._sites.setdefault(key, Counters())
+            return counters
+
+    def count(self, spec: Spec, **amounts: float) -> None:
+        """Adds to counters of a boundary, by name: `count(spec, traces=1, trace_s=0.2)`."""
+        with self._lock:
+            for counters in (self.space(spec).counters, self.site(spec)):
+                for name, amount in amounts.items():
+                    setattr(counters, name, getattr(counters, name) + amount)
+
+    def add_key(self, spec: Spec, signature: Any) -> None:
+        """Records the signature of a finished trace."""
+        with self._lock:
+            space = self.space(spec)
+            if len(space.traced) < MAX_KEYS:
+                space.traced.append(signature)
+            for counters in (space.counters, self.site(spec)):
+                if len(counters.keys) < MAX_KEYS and signature not in counters.keys:
+                    counters.keys.append(signature)
+
+    def add_compile(self, spec: Spec, call: Any) -> None:
+        """Records the call signature of a finished compile."""
+        with self._lock:
+            compiled = self.space(spec).compiled
+            if len(compiled) < MAX_KEYS:
+                compiled.append(call)
+
+    def add_cause(self, spec: Spec, cause: Cause) -> None:
+        """Records why a boundary traced or compiled again."""
+        with self._lock:
+            for counters in (self.space(spec).counters, self.site(spec)):
+                if len(counters.causes) < MAX_CAUSES:
+                    counters.causes.append(cause)
+
+    def add_finding(self, finding: Finding, spec: Spec | None = None) -> bool:
+        """Records a finding.
+
+        Args:
+            finding: What was found.
+            spec: The boundary that it is about, where it is about one.
+
+        Returns:
+            Whether it is the first of its kind, so that it is worth a warning.
+        """
+        with self._lock:
+            if spec is not None and finding.is_error:
+                for counters in (self.space(spec).counters, self.site(spec)):
+                    counters.violations += finding.count
+            earlier = self._findings.get(finding.key)
+            if earlier is not None:
+                self._findings[finding.key] = replace(earlier, count=earlier.count + finding.count)
+                return False
+            if len(self._findings) >= MAX_FINDINGS:
+                self._dropped += finding.count
+                return False
+            self._findings[finding.key] = finding
+            return True
+
+    def mark_not_observed(self, what: str, why: str) -> None:
+        """Records that something cannot be seen here, with the reason."""
+        with self._lock:
+            self._not_observed.setdefault(what, why)
+
+    def snapshot(self) -> Snapshot:
+        """Returns a frozen copy of everything counted and found."""
+        with self._lock:
+            return Snapshot(
+                boundaries=tuple(
+                    BoundaryEntry(name, role, defined, counters.copy())
+                    for (name, role, defined), counters in self._sites.items()
+                ),
+                findings=tuple(self._findings.values()),
+                dropped=self._dropped,
+                not_observed=dict(self._not_observed),
+            )
+
+    def counters_of(self, spec: Spec) -> Counters:
+        """Returns a frozen copy of one boundary's counters."""
+        with self._lock:
+            return self.space(spec).counters.copy()
+
+
+class _Current:
+    ledger: Ledger = Ledger()
+
+
+def current() -> Ledger:
+    """The ledger in use."""
+    return _Current.ledger
+
+
+def reset() -> None:
+    """Starts a new ledger: counters, keys, causes and findings begin again at nothing.
+
+    The runtime's caches stay: a boundary that is warm stays warm and traces nothing anew.
+    """
+    _Current.ledger = Ledger()
+
+
+@contextmanager
+def fresh_ledger() -> Iterator[Ledger]:
+    """Uses a new ledger inside a `with` block and goes back to the old one after it.
+
+    Process-wide: other threads count into the new ledger as well.
+
+    Yields:
+        The new ledger.
+    """
+    outer = _Current.ledger
+    _Current.ledger = Ledger()
+    try:
+        yield _Current.ledger
+    finally:
+        _Current.ledger = outer

@@ -1,0 +1,118 @@
+"""The rule catalogue: one row per rule, in the order of their codes.
+
+Floor 0: imports the standard library only. A rule is a row here, a page under `docs/rules/`, a test
+in which it bites and a test in which it stays quiet; `tests/test_rules.py` fails where one is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Severity(StrEnum):
+    """What a finding does: an error raises in strict and warns in warn, an advice is only reported."""
+
+    ERROR = "error"
+    ADVICE = "advice"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row of the catalogue.
+
+    Attributes:
+        code: Stable identifier, `FG` and three digits; the first digit names the family.
+        slug: The same rule as two or three words.
+        severity: What a finding of this rule does unless the finding says otherwise.
+        summary: When the rule speaks, in one sentence.
+        remedy: The way out in general; a finding carries its own, more specific fix.
+    """
+
+    code: str
+    slug: str
+    severity: Severity
+    summary: str
+    remedy: str
+
+
+FAMILIES: Final[dict[str, str]] = {
+    "1": "declaration",
+    "2": "trace",
+    "3": "transfer",
+    "4": "state",
+    "5": "pin",
+}
+"""First digit of a code -> the family it belongs to."""
+
+_ROWS: Final = (
+    Rule(
+        "FG101",
+        "already-jitted",
+        Severity.ERROR,
+        "The decorated callable is a jit or a boundary already.",
+        "Keep one boundary: decorate the plain function, or drop the inner jit.",
+    ),
+    Rule(
+        "FG201",
+        "retrace",
+        Severity.ERROR,
+        "A boundary traced the same abstract signature twice, or more signatures than max_traces.",
+        "Make the argument that changed the same on every call, or declare the traces it costs.",
+    ),
+    Rule(
+        "FG202",
+        "recompile",
+        Severity.ERROR,
+        "A signature was compiled again without a retrace, or more programs than max_compiles.",
+        "Commit and shard every input of the boundary the same way on every call.",
+    ),
+    Rule(
+        "FG210",
+        "slow-dispatch",
+        Severity.ERROR,
+        "Warm calls of a boundary keep missing the runtime's fast path.",
+        "Pass arrays only, and keep host callbacks out of the boundary.",
+    ),
+    Rule(
+        "FG211",
+        "traced-host-read",
+        Severity.ERROR,
+        "The body of a boundary read a traced value on the host.",
+        "Split the boundary into two islands around the read, or keep the value on the device.",
+    ),
+    Rule(
+        "FG213",
+        "after-freeze",
+        Severity.ERROR,
+        "A boundary traced or compiled after freeze().",
+        "Warm this signature up before freezing, or pad the argument to a size that is warm.",
+    ),
+)
+
+RULES: Final[dict[str, Rule]] = {rule.code: rule for rule in _ROWS}
+"""Code -> rule, for every rule that this version enforces."""
+
+
+def lookup(code: str) -> Rule:
+    """Returns the rule of a code or of a slug.
+
+    Args:
+        code: A code (`FG201`, in any case) or a slug (`retrace`).
+
+    Raises:
+        ValueError: There is no such rule.
+
+    Example:
+        >>> lookup("fg201").slug
+        'retrace'
+        >>> lookup("retrace").code
+        'FG201'
+    """
+    wanted = code.strip()
+    for rule in _ROWS:
+        if wanted.upper() == rule.code or wanted.lower() == rule.slug:
+            return rule
+    known = ", ".join(RULES)
+    raise ValueError(f"unknown rule {code!r}; the rules are {known}")
