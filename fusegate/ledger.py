@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 from weakref import WeakKeyDictionary
 
 from fusegate.errors import Cause, Finding, Location
@@ -95,7 +95,6 @@ class KeySpace:
         compiled: Call signatures that were compiled, in order.
         largest: Largest leading size seen in the first array argument.
         misses: Call signature -> warm misses of the fast path in a row.
-        checked: Signatures whose program was checked.
     """
 
     counters: Counters = field(default_factory=Counters)
@@ -123,6 +122,8 @@ class Snapshot:
     boundaries: tuple[BoundaryEntry, ...]
     findings: tuple[Finding, ...]
     dropped: int
+    allowed: tuple[tuple[str, str, int], ...]
+    unused_allows: tuple[tuple[str, str, Location | None], ...]
     not_observed: dict[str, str]
 
 
@@ -135,7 +136,8 @@ class Ledger:
         self._spaces: WeakKeyDictionary[Any, KeySpace] = WeakKeyDictionary()
         self._findings: dict[tuple[Any, ...], Finding] = {}
         self._dropped = 0
-        self._not_observed: dict[str, str] = {}
+        self._allowed: dict[tuple[str, str], int] = {}
+        self._unused: dict[tuple[str, str, Location | None], None] = {}
 
     def space(self, spec: Spec) -> KeySpace:
         """The key space of a boundary, made on first use."""
@@ -211,10 +213,18 @@ class Ledger:
             self._findings[finding.key] = finding
             return True
 
-    def mark_not_observed(self, what: str, why: str) -> None:
-        """Records that something cannot be seen here, with the reason."""
+    def add_allowed(self, finding: Finding, reason: str) -> None:
+        """Counts a finding that a `with allow()` let pass."""
         with self._lock:
-            self._not_observed.setdefault(what, why)
+            key = (finding.code, reason)
+            if key in self._allowed or len(self._allowed) < MAX_FINDINGS:
+                self._allowed[key] = self._allowed.get(key, 0) + finding.count
+
+    def add_unused_allow(self, code: str, reason: str, location: Location | None) -> None:
+        """Records a `with allow()` that nothing used."""
+        with self._lock:
+            if len(self._unused) < MAX_FINDINGS:
+                self._unused[code, reason, location] = None
 
     def snapshot(self) -> Snapshot:
         """Returns a frozen copy of everything counted and found."""
@@ -226,7 +236,9 @@ class Ledger:
                 ),
                 findings=tuple(self._findings.values()),
                 dropped=self._dropped,
-                not_observed=dict(self._not_observed),
+                allowed=tuple((*key, count) for key, count in self._allowed.items()),
+                unused_allows=tuple(key for key in self._unused if key[:2] not in self._allowed),
+                not_observed=dict(_Current.not_observed),
             )
 
     def counters_of(self, spec: Spec) -> Counters:
@@ -237,6 +249,18 @@ class Ledger:
 
 class _Current:
     ledger: Ledger = Ledger()
+    # Beside the ledger: what this process cannot see stays unseen after a reset.
+    not_observed: ClassVar[dict[str, str]] = {}
+
+
+def mark_not_observed(what: str, why: str) -> None:
+    """Records that something cannot be seen in this process, with the reason.
+
+    Args:
+        what: The observation, `compiles` or `host reads`.
+        why: Why not, in one line.
+    """
+    _Current.not_observed.setdefault(what, why)
 
 
 def current() -> Ledger:
