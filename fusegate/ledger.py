@@ -85,24 +85,43 @@ class Counters:
 
 
 @dataclass(slots=True)
+class TraceEntry:
+    """One finished trace.
+
+    Attributes:
+        signature: What it was keyed on.
+        aside: Whether it was asked for by `.lower`, `.trace`, `eval_shape` or `make_jaxpr`.
+        confirmed: Whether the runtime kept it: it went on to lower it, or is tracing around it.
+    """
+
+    signature: Any
+    aside: bool = False
+    confirmed: bool = False
+
+
+@dataclass(slots=True)
 class KeySpace:
     """The traces and compiles of one traced callable: what its next ones are compared with.
 
     Attributes:
         counters: What was counted about this callable.
-        traced: Signatures with a finished trace, in order.
+        traced: Its finished traces, in order.
         budgeted: How many of them count against `max_traces`.
         compiled: Call signatures that were compiled, in order.
         largest: Largest leading size seen in the first array argument.
-        misses: Call signature -> warm misses of the fast path in a row.
+        misses: What was passed -> warm misses of the fast path.
+        launched: Whether one of its programs has run.
+        epoch: Token of the runtime's caches at the last trace.
     """
 
     counters: Counters = field(default_factory=Counters)
-    traced: list[Any] = field(default_factory=list)
+    traced: list[TraceEntry] = field(default_factory=list)
     budgeted: int = 0
     compiled: list[Any] = field(default_factory=list)
     largest: int = 0
     misses: dict[Any, int] = field(default_factory=dict)
+    launched: bool = False
+    epoch: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +134,34 @@ class BoundaryEntry:
     counters: Counters
 
 
+@dataclass(slots=True)
+class DriverCounters:
+    """What was seen inside one driver, in the calls that were observed.
+
+    Attributes:
+        launches: Executables started.
+        eager: Those of them that no boundary owns.
+        reads: Device-to-host reads outside a host op.
+        uploads: Implicit host-to-device transfers outside a host op.
+        host_ops: Reason of each `with host_op()` -> how often it ran, at most `MAX_CAUSES` reasons.
+    """
+
+    launches: int = 0
+    eager: int = 0
+    reads: int = 0
+    uploads: int = 0
+    host_ops: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DriverEntry:
+    """One driver of a report: who it is and what was counted."""
+
+    name: str
+    defined: Location | None
+    counters: DriverCounters
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """A frozen copy of the ledger."""
@@ -125,15 +172,23 @@ class Snapshot:
     allowed: tuple[tuple[str, str, int], ...]
     unused_allows: tuple[tuple[str, str, Location | None], ...]
     not_observed: dict[str, str]
+    drivers: tuple[DriverEntry, ...] = ()
 
 
 class Ledger:
-    """Counters and findings since it was made. All methods are safe under threads."""
+    """Counters and findings since it was made. All methods are safe under threads.
+
+    Attributes:
+        frozen: How many `freeze()` and `with frozen()` are in force; beyond zero, every trace or compile of
+            a boundary is a violation.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self.frozen = 0
         self._sites: dict[tuple[str, str, Location | None], Counters] = {}
         self._spaces: WeakKeyDictionary[Any, KeySpace] = WeakKeyDictionary()
+        self._drivers: dict[tuple[str, Location | None], DriverCounters] = {}
         self._findings: dict[tuple[Any, ...], Finding] = {}
         self._dropped = 0
         self._allowed: dict[tuple[str, str], int] = {}
@@ -165,15 +220,35 @@ class Ledger:
                 for name, amount in amounts.items():
                     setattr(counters, name, getattr(counters, name) + amount)
 
-    def add_key(self, spec: Spec, signature: Any) -> None:
-        """Records the signature of a finished trace."""
+    def driver(self, name: str, defined: Location | None = None) -> DriverCounters:
+        """The counters of a driver, made on first use."""
+        with self._lock:
+            if (name, defined) not in self._drivers and len(self._drivers) >= MAX_BOUNDARIES:
+                name, defined = "(further drivers)", None
+            return self._drivers.setdefault((name, defined), DriverCounters())
+
+    def count_driver(self, name: str, defined: Location | None, op: str = "", **amounts: int) -> None:
+        """Adds to counters of a driver, by name, and one run of the host op with reason `op`."""
+        with self._lock:
+            counters = self.driver(name, defined)
+            for what, amount in amounts.items():
+                setattr(counters, what, getattr(counters, what) + amount)
+            ops = counters.host_ops
+            if op and (op in ops or len(ops) < MAX_CAUSES):
+                ops[op] = ops.get(op, 0) + 1
+
+    def add_trace(self, spec: Spec, entry: TraceEntry, *, repeated: bool) -> None:
+        """Records a finished trace; one whose signature was `repeated` adds no key."""
         with self._lock:
             space = self.space(spec)
             if len(space.traced) < MAX_KEYS:
-                space.traced.append(signature)
+                space.traced.append(entry)
+            if repeated:
+                return
+            space.budgeted += not entry.aside
             for counters in (space.counters, self.site(spec)):
-                if len(counters.keys) < MAX_KEYS and signature not in counters.keys:
-                    counters.keys.append(signature)
+                if len(counters.keys) < MAX_KEYS and entry.signature not in counters.keys:
+                    counters.keys.append(entry.signature)
 
     def add_compile(self, spec: Spec, call: Any) -> None:
         """Records the call signature of a finished compile."""
@@ -239,6 +314,10 @@ class Ledger:
                 allowed=tuple((*key, count) for key, count in self._allowed.items()),
                 unused_allows=tuple(key for key in self._unused if key[:2] not in self._allowed),
                 not_observed=dict(_Current.not_observed),
+                drivers=tuple(
+                    DriverEntry(*key, replace(counters, host_ops=dict(counters.host_ops)))
+                    for key, counters in self._drivers.items()
+                ),
             )
 
     def counters_of(self, spec: Spec) -> Counters:
@@ -261,6 +340,11 @@ def mark_not_observed(what: str, why: str) -> None:
         why: Why not, in one line.
     """
     _Current.not_observed.setdefault(what, why)
+
+
+def clear_not_observed(what: str) -> None:
+    """Takes back `mark_not_observed`, once it can be seen again."""
+    _Current.not_observed.pop(what, None)
 
 
 def current() -> Ledger:

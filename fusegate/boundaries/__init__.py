@@ -1,0 +1,4 @@
+"""Declarations and the call path: decorate, call, trace, judge.
+
+Floor 8: imports everything below it.
+"""

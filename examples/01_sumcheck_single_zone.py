@@ -1,0 +1,186 @@
+"""A product sumcheck on zorch as one zone, and three ways to break it.
+
+    fusegate run examples/01_sumcheck_single_zone.py
+
+The prover traces and compiles once and then serves fresh inputs and fresh, value-equal transcripts from
+the cache; the verifier accepts its proof and rejects a tampered one. Then come three copies of the prover
+with a fault each, of the kind that costs a compile on every proof without changing a byte of it. Strict
+mode stops each at its second trace, before the compile, and names what changed.
+
+Runs on FRX (CPython 3.11), CPU. The permutation is zorch's cheap one for tests: the structure of a real
+Fiat-Shamir transcript without its cost.
+"""
+
+import operator
+import time
+
+import frx
+import frx.numpy as fnp
+from zk_dtypes import koalabear_mont as F, koalabearx4_mont as EF
+from zorch.challenge import ChallengePolicy
+from zorch.sumcheck.domain import fold, natural_domain, summand_evals
+from zorch.sumcheck.verifier import SumcheckRound
+from zorch.testkit.random_field import rand_ext_field
+from zorch.testkit.transcript import CheapPermutation
+from zorch.transcript import DuplexTranscript
+from zorch.verify import verify
+
+import fusegate
+
+VARIABLES = 8
+CHALLENGES = ChallengePolicy(EF)
+
+
+# ---- the prover -----------------------------------------------------------------------------------
+
+
+@fusegate.round_body(reductions=1)
+def round_polynomial(tables):
+    """The round's message: the product summed over the hypercube, at the points 0, 1 and 2."""
+    return summand_evals(tables, operator.mul, natural_domain(2, tables.dtype))
+
+
+@fusegate.round_body(reductions=0)
+def fold_tables(tables, challenge):
+    """Binds the round's variable to the challenge; the tables halve."""
+    return fold(tables, challenge)
+
+
+def sumcheck(tables, transcript):
+    """All rounds: message, absorb, squeeze, fold.
+
+    The arithmetic of a round is in two round bodies. The sponge between them is no fusion unit, it
+    gathers and loops, so it stays a plain call: inside the zone all of it is one program anyway.
+    """
+    messages, point = [], []
+    for _ in range(tables.shape[1].bit_length() - 1):
+        message = round_polynomial(tables)
+        transcript, challenge = CHALLENGES.observe_and_sample(transcript, message)
+        tables = fold_tables(tables, challenge)
+        messages.append(message)
+        point.append(challenge)
+    return fnp.stack(messages), fnp.stack(point), tables[:, 0]
+
+
+@fusegate.single_zone(max_traces=1, max_compiles=1)
+def prove(tables, transcript):
+    """The whole proof as one program."""
+    return sumcheck(tables, transcript)
+
+
+# ---- its three broken twins -----------------------------------------------------------------------
+
+
+class IdentityPermutation(CheapPermutation):
+    """The same permutation, but two equal ones do not compare equal."""
+
+    def __eq__(self, other):
+        return self is other
+
+    __hash__ = object.__hash__
+
+
+@fusegate.single_zone(max_traces=1)
+def prove_identity_permutation(tables, transcript):
+    """Nothing is wrong here; the fault is in the transcript that it is given."""
+    return sumcheck(tables, transcript)
+
+
+def prove_fresh_lambda(tables, transcript):
+    """Builds its zone per call, so that no call finds the program of the one before."""
+    zone = fusegate.single_zone(lambda t, s: sumcheck(t, s), max_traces=1, name="prove_fresh_lambda")
+    return zone(tables, transcript)
+
+
+@fusegate.single_zone(max_traces=1)
+def prove_two_shapes(tables, transcript):
+    """Promises one trace and is called at two sizes."""
+    return sumcheck(tables, transcript)
+
+
+# ---- inputs, verification, the three checks --------------------------------------------------------
+
+
+def transcript(permutation=CheapPermutation):
+    """A fresh transcript over a fresh permutation."""
+    return DuplexTranscript.new(permutation(width=16, dtype=F), rate=8)
+
+
+def inputs(seed, variables=VARIABLES):
+    """Two random tables, and the sum of their product over the hypercube."""
+    a = rand_ext_field(seed, (1 << variables,), F, EF)
+    b = rand_ext_field(seed + 100, (1 << variables,), F, EF)
+    return fnp.stack([a, b]), fnp.sum(a * b)
+
+
+def accepts(messages, claim):
+    """Whether the verifier accepts, and what it reduces the claim to."""
+    _, reduced, _, accepted = verify(SumcheckRound(2, CHALLENGES), claim, messages, transcript())
+    return bool(accepted), reduced
+
+
+def prove_and_verify():
+    """Three proofs of fresh inputs by one program, the last one verified, a tampered one rejected."""
+    for seed in range(3):
+        tables, claim = inputs(seed)
+        start = time.perf_counter()
+        messages, _, final = frx.block_until_ready(prove(tables, transcript()))
+        print(f"proof {seed + 1}: {(time.perf_counter() - start) * 1e3:8.1f} ms")
+    accepted, reduced = accepts(messages, claim)
+    assert accepted, "the verifier rejects the proof"
+    assert bool(final[0] * final[1] == reduced), "the proof ends in another claim than the tables do"
+    print("proof verified:          yes")
+    tampered = messages.at[0, 0].add(fnp.ones((), EF))
+    assert not accepts(tampered, claim)[0], "the verifier accepts a tampered proof"
+    print("tampered proof rejected: yes")
+    counted = fusegate.stats(prove)
+    assert (counted.traces, counted.compiles) == (1, 1), counted
+
+
+def caught(prover, code, kind, path, *calls):
+    """Runs the calls of a faulty prover in strict mode and checks what it is stopped with."""
+    try:
+        for arguments in calls:
+            prover(*arguments)
+    except fusegate.Violation as violation:
+        print(f"\n{violation}")
+        cause = violation.cause
+        assert violation.code == code, violation.code
+        assert cause is not None
+        assert cause.kind == kind, cause
+        assert path in cause.path, cause
+        return violation
+    raise AssertionError(f"{prover.__name__} was not stopped")
+
+
+def main():
+    """Runs the prover and its twins."""
+    with fusegate.mode("strict"):
+        prove_and_verify()
+        found = caught(
+            prove_identity_permutation,
+            "FG201",
+            "meta_identity",
+            "transcript.permutation",
+            *((inputs(seed)[0], transcript(IdentityPermutation)) for seed in range(2)),
+        )
+        assert "IdentityPermutation" in str(found), found
+        caught(
+            prove_fresh_lambda,
+            "FG201",
+            "callable",
+            "",
+            *((inputs(seed)[0], transcript()) for seed in range(2)),
+        )
+        caught(
+            prove_two_shapes,
+            "FG201",
+            "shape",
+            "tables",
+            *((inputs(0, variables)[0], transcript()) for variables in (5, 4)),
+        )
+    print()
+
+
+if __name__ == "__main__":
+    main()

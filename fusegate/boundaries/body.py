@@ -1,0 +1,182 @@
+"""The function that is traced: the user's own, with one observation around each trace.
+
+It runs when the runtime traces and never otherwise, so a warm call pays nothing for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from fusegate import ledger
+from fusegate.boundaries import calls, melt
+from fusegate.boundaries.spec import BoundarySpec
+from fusegate.config import Mode
+from fusegate.errors import Cause, Violation
+from fusegate.judge import causes, traces
+from fusegate.judge.deliver import deliver
+from fusegate.observe.health import guarded
+from fusegate.observe.progress import notify
+from fusegate.observe.signature import Signature
+from fusegate.runtime import context, frames, jit
+
+OBSERVER = "traces"
+
+
+def traced_body(spec: BoundarySpec, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps the function that a boundary hands to `jit`.
+
+    Args:
+        spec: The boundary.
+        fn: What to run; the user's function, or its form on partitioned arguments.
+    """
+
+    def body(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        trace = Trace.begin(spec, args, kwargs)
+        with melt.tracing(spec) as zone:
+            if trace is None:
+                return fn(*args, **kwargs)
+            try:
+                out = fn(*args, **kwargs)
+            except BaseException as error:
+                trace.failed(error)
+                raise
+        trace.finished(zone, out)
+        return out
+
+    named = spec.fn
+    while isinstance(named, functools.partial):
+        named = named.func
+    # Not the __dict__: marks that a user's function carries are not the body's.
+    functools.update_wrapper(body, named, updated=())
+    body.__name__ = getattr(named, "__name__", type(named).__name__)
+    body.__wrapped__ = spec.fn  # type: ignore[attr-defined]
+    calls.own(body, spec)
+    return body
+
+
+class Trace:
+    """One run of a boundary's body under a jit trace."""
+
+    __slots__ = ("_aside", "_call", "_mode", "_signature", "_spec", "_start", "location")
+
+    def __init__(
+        self, spec: BoundarySpec, mode: Mode, signature: Signature, call: frames.RuntimeCall | None
+    ) -> None:
+        self._spec = spec
+        self._mode = mode
+        self._signature = signature
+        self._call = call
+        self._aside = calls.is_aside(sys._getframe(2))
+        self.location = frames.user_location(call.frame if call else sys._getframe(2))
+        self._start = time.perf_counter()
+
+    @classmethod
+    def begin(
+        cls, spec: BoundarySpec, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Trace | None:
+        """Starts observing; None where nothing is to be observed: mode off, or no trace at all."""
+        __tracebackhide__ = True
+        mode = spec.mode()
+        if mode is Mode.OFF:
+            return None
+
+        def start() -> Trace | None:
+            if jit.jit_disabled() or not jit.under_jit():
+                ledger.current().count(spec, eager_runs=1)
+                return None
+            call = calls.call_of(spec, sys._getframe(4))
+            passed = (call.args, call.kwargs) if call is not None else None
+            signature = calls.capture(spec, args, kwargs, passed)
+            notify("trace", spec.name, True)
+            return cls(spec, mode, signature, call)
+
+        return guarded(OBSERVER, mode, start)
+
+    def failed(self, error: BaseException) -> None:
+        """Ends a trace whose body raised; a refused host read is told as FG211.
+
+        Raises:
+            Violation: The error is a refused host read, in strict.
+        """
+        __tracebackhide__ = True
+        notify("trace", self._spec.name, False)
+        ledger.current().count(self._spec, traces=1, failed_traces=1)
+        if not isinstance(error, Violation) and isinstance(error, jit.traced_read_errors()):
+            if getattr(error, "__fusegate_told__", False):
+                return  # told by the boundary around which it passed first
+            error.__fusegate_told__ = True  # type: ignore[attr-defined]
+            self._told(error)
+
+    def _told(self, error: Exception) -> None:
+        __tracebackhide__ = True
+        found = traces.check_read(self._spec, error, frames.raised_at(error.__traceback__))
+        error.add_note(str(found))
+        deliver(
+            found, self._mode, self._spec, also=type(error), allow=self._spec.allow, chained=error
+        )
+
+    def finished(self, zone: melt.Zone, out: Any) -> None:
+        """Ends a trace whose body returned: counts it, finds its cause, and judges it.
+
+        Raises:
+            Violation: The trace breaks a rule, in strict. The runtime then keeps nothing of it.
+        """
+        __tracebackhide__ = True
+        seconds = time.perf_counter() - self._start
+        notify("trace", self._spec.name, False)
+        guarded(OBSERVER, self._mode, lambda: self._judge(zone, seconds))
+
+    def _judge(self, zone: melt.Zone, seconds: float) -> None:
+        __tracebackhide__ = True
+        spec, book = self._spec, ledger.current()
+        book.count(spec, traces=1, trace_s=seconds, aside_traces=int(self._aside))
+        space = book.space(spec)
+        space.largest = max(space.largest, self._signature.leading_size)
+        cleared = self._caches_cleared(space)
+        earlier = [entry for entry in space.traced if entry.confirmed or entry.aside]
+        repeated = [entry for entry in space.traced if entry.signature == self._signature]
+        certain = [entry for entry in repeated if entry.confirmed and not entry.aside]
+        cause = self._cause(earlier, bool(repeated), bool(certain), cleared)
+        if cause is not None:
+            book.add_cause(spec, cause)
+        if not self._aside and not jit.checking_leaks():
+            found = traces.check_trace(
+                spec,
+                spec.budget,
+                space,
+                repeated=bool(repeated),
+                cause=cause if certain or not repeated else None,
+                frozen=book.frozen > 0,
+                location=self.location,
+            )
+            if found is not None:
+                deliver(found, self._mode, spec, allow=spec.allow)
+        nested = self._call is None or not calls.is_executing(self._call)
+        entry = ledger.TraceEntry(self._signature, aside=self._aside, confirmed=nested)
+        book.add_trace(spec, entry, repeated=bool(repeated))
+        if not nested and self._call is not None:
+            calls.traced_now(self._call, entry, zone)
+
+    def _caches_cleared(self, space: ledger.KeySpace) -> bool:
+        epoch = context.cache_epoch()
+        changed = bool(space.traced) and epoch is not space.epoch
+        space.epoch = epoch
+        emptied = space.launched and jit.cache_size(self._spec.attributes.get("jitted")) == 0
+        return changed or emptied
+
+    def _cause(
+        self, earlier: list[ledger.TraceEntry], repeated: bool, certain: bool, cleared: bool
+    ) -> Cause | None:
+        if repeated:
+            if cleared:
+                return causes.cause("cache_cleared", before="traced", after="dropped from the caches")
+            return causes.nothing_differs() if certain else None
+        if not earlier:
+            return None
+        return causes.nearest(self._signature, [entry.signature for entry in earlier])
+

@@ -1,0 +1,101 @@
+"""Which boundary a call into the runtime belongs to, and what is known of calls under way."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any
+
+from fusegate import ledger
+from fusegate.boundaries import filtering
+from fusegate.boundaries.spec import BoundarySpec
+from fusegate.observe import signature
+from fusegate.runtime import arrays, frames, trees
+
+_OWNER = "__fusegate_spec__"
+_ASIDE = frozenset({"jit_trace", "jit_lower", "jit_eval_shape", "eval_shape", "make_jaxpr_f"})
+
+
+def own(body: Callable[..., Any], spec: BoundarySpec) -> None:
+    """Marks the function that a boundary hands to `jit`."""
+    setattr(body, _OWNER, spec)
+
+
+def owner_of(call: frames.RuntimeCall | None) -> BoundarySpec | None:
+    """The boundary whose program a runtime call runs; None for another jit's."""
+    return getattr(call.function, _OWNER, None) if call is not None else None
+
+
+def call_of(spec: BoundarySpec, start: FrameType | None) -> frames.RuntimeCall | None:
+    """The innermost runtime call on the stack, where it is one of this boundary."""
+    call = frames.runtime_call(start)
+    return call if owner_of(call) is spec else None
+
+
+def is_aside(frame: FrameType | None) -> bool:
+    """Whether the trace under way was asked for its own sake: `.lower`, `eval_shape`, `make_jaxpr`."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name in _ASIDE and code.co_filename.endswith(
+            (f"_src{os.sep}pjit.py", f"_src{os.sep}api.py")
+        ):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def is_executing(call: frames.RuntimeCall) -> bool:
+    """Whether a call of a jit will run its program, not become part of another trace."""
+    if not call.direct:
+        return False
+    leaves, _ = trees.leaves_of((call.args, call.kwargs))
+    return not any(arrays.is_tracer(leaf) for leaf in leaves)
+
+
+def capture(
+    spec: BoundarySpec,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    passed: tuple[tuple[Any, ...], Mapping[str, Any]] | None,
+) -> signature.Signature:
+    """Captures the signature of a trace or call, whichever way the boundary hands arguments on."""
+    if spec.filter:
+        return filtering.capture(spec, args, passed)
+    return signature.capture(spec.arguments, args, kwargs, passed)
+
+
+class _Calls(threading.local):
+    """Per thread: calls whose trace or compile has happened and whose launch has not.
+
+    Keyed by the identity of the runtime's frame, which lives until the call returns.
+    """
+
+    def __init__(self) -> None:
+        self.cold: dict[int, tuple[ledger.TraceEntry | None, Any]] = {}
+
+
+_calls = _Calls()
+
+
+def traced_now(call: frames.RuntimeCall, entry: ledger.TraceEntry, zone: Any) -> None:
+    """Notes that a call traced, so that its compile is expected and its launch is cold."""
+    if len(_calls.cold) > 64:  # calls that raised between their trace and their launch
+        _calls.cold.clear()
+    _calls.cold[id(call.frame)] = (entry, zone)
+
+
+def compiled_now(call: frames.RuntimeCall) -> None:
+    """Notes that a call compiled, so that its launch is cold."""
+    _calls.cold.setdefault(id(call.frame), (None, None))
+
+
+def trace_of(call: frames.RuntimeCall) -> tuple[ledger.TraceEntry | None, Any]:
+    """The trace that happened in a call, with its zone; (None, None) where there was none."""
+    return _calls.cold.get(id(call.frame), (None, None))
+
+
+def launched(call: frames.RuntimeCall) -> bool:
+    """Notes the launch of a call; whether it was cold."""
+    return _calls.cold.pop(id(call.frame), None) is not None

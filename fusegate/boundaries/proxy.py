@@ -1,0 +1,182 @@
+"""The decorated object: a C-level proxy over the runtime's own compiled function.
+
+Before its first call the proxy holds a small Python callable that finds the runtime, makes the jit and
+runs the call; from then on it holds the compiled function itself, and a call is one C slot away from it.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from typing import Any, Final
+
+import wrapt
+
+from fusegate.boundaries import body, melt, watch
+from fusegate.boundaries.filtering import FilterCall, donated_positions, filtered
+from fusegate.boundaries.spec import BoundarySpec
+from fusegate.runtime import jit, resolve
+
+_HOLD: Final[Any] = next(
+    (vars(kind)["__wrapped__"] for kind in wrapt.CallableObjectProxy.__mro__ if "__wrapped__" in vars(kind)),
+    None,
+)
+"""wrapt's own slot for what a proxy holds. `Boundary` gives the name `__wrapped__` to the user's function,
+as `jit` does, so the held callable is read and exchanged through this descriptor."""
+
+if not isinstance(_HOLD, types.GetSetDescriptorType):
+    raise ImportError(
+        "fusegate needs wrapt's C extension: its pure-Python proxy would put Python on every warm call. "
+        "Install a wrapt wheel for this interpreter, and unset WRAPT_DISABLE_EXTENSIONS."
+    )
+
+_NOT_JAX_TYPE = "not a valid JAX type"
+
+
+class Boundary(wrapt.CallableObjectProxy):  # type: ignore[misc]
+    """A function with a declared jit boundary around it.
+
+    Everything that the runtime's jitted function offers (`lower`, `trace`, `eval_shape`, `clear_cache`)
+    is there, and `__wrapped__` is the function as it was written.
+    """
+
+    def __init__(self, spec: BoundarySpec) -> None:
+        super().__init__(_Cold(self, spec))
+        self._self_spec = spec
+        if spec.role == "round body":
+            melt.register(self)
+
+    @property
+    def __wrapped__(self) -> Any:
+        """The user's function."""
+        return self._self_spec.fn
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __hash__(self) -> int:
+        return object.__hash__(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    def __copy__(self) -> Boundary:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Boundary:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> str:
+        """Pickles by reference, as a module-level function does."""
+        return str(self.__qualname__)
+
+    def __repr__(self) -> str:
+        spec = self._self_spec
+        return f"<{spec.role} {spec.name} at {spec.defined}>"
+
+    def exchange(self, *, melting: bool) -> None:
+        """Uses the callable that melts into a trace, or goes back to the compiled function."""
+        spec = self._self_spec
+        ready = spec.attributes.get("callable")
+        if melting:
+            _HOLD.__set__(self, melt.melting_callable(spec, ready or _Cold(self, spec)))
+        else:
+            _HOLD.__set__(self, ready or _Cold(self, spec))
+
+
+class _Cold:
+    """What a boundary holds before its first finished call."""
+
+    def __init__(self, proxy: Boundary, spec: BoundarySpec) -> None:
+        vars(self)["_proxy"] = weakref.ref(proxy)
+        vars(self)["_spec"] = spec
+        functools.update_wrapper(self, spec.fn, updated=())
+        del self.__wrapped__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        spec: BoundarySpec = self._spec
+        ready = compiled(spec)
+        try:
+            out = ready(*args, **kwargs)
+        except TypeError as error:
+            _explain_leaf(spec, error)
+            raise
+        proxy = self._proxy()
+        if proxy is not None and _HOLD.__get__(proxy) is self:
+            _HOLD.__set__(proxy, ready)
+        return out
+
+    def __getattr__(self, name: str) -> Any:
+        # Dunder look-ups (copy, pickle, pytest's collection) must not make a jit, or want a runtime.
+        if name.startswith("__") or resolve.loaded() is None:
+            raise AttributeError(name)
+        return getattr(compiled(self._spec), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in {"__module__", "__name__", "__qualname__", "__doc__", "__wrapped__"}:
+            vars(self)[name] = value
+        elif name == "__annotations__" or name == "__type_params__":
+            vars(self)[name] = value
+        else:
+            setattr(compiled(self._spec), name, value)
+
+
+def compiled(spec: BoundarySpec) -> Any:
+    """The compiled function of a boundary, made on first use.
+
+    Raises:
+        FusegateError: The program has imported no runtime.
+        RuntimeOrderError: `jax` was imported before `frx`.
+    """
+    ready = spec.attributes.get("callable")
+    if ready is None:
+        resolve.required()
+        watch.install(spec)
+        if spec.filter:
+            keywords = {
+                key: value for key, value in spec.jit_keywords.items() if not key.startswith("donate")
+            }
+            if donated_positions(spec):
+                keywords["donate_argnums"] = (0,)
+            ready = FilterCall(spec)
+            traced = body.traced_body(spec, filtered(spec))
+            # The partitioned form has arguments of its own; the user's names are for messages only.
+            del traced.__wrapped__  # type: ignore[attr-defined]
+            ready.jitted = jit.make_jit(traced, static_argnums=(2,), **keywords)
+            spec.attributes["jitted"] = ready.jitted
+        else:
+            ready = jit.make_jit(body.traced_body(spec, spec.fn), **spec.jit_keywords)
+            spec.attributes["jitted"] = ready
+        # Two threads may both come here; the first one's function is everybody's.
+        ready = spec.attributes.setdefault("callable", ready)
+    return ready
+
+
+def _explain_leaf(spec: BoundarySpec, error: TypeError) -> None:
+    """Says which decorator argument accepts a leaf that plain `jit` refuses."""
+    if not spec.filter and _NOT_JAX_TYPE in str(error):
+        error.add_note(
+            f"fusegate: {spec.role} `{spec.name}` traces every leaf of its arguments, as jit does. Declare "
+            "filter=True to trace the arrays and keep every other leaf static, or name static arguments "
+            "with static_argnames."
+        )
+
+
+def spec_of(boundary: Any) -> BoundarySpec:
+    """Returns the declaration behind a decorated function or a bound method of one.
+
+    Raises:
+        TypeError: It is no boundary.
+    """
+    if isinstance(boundary, types.MethodType):
+        boundary = boundary.__func__
+    if type(boundary) is not Boundary:
+        raise TypeError(
+            f"{type(boundary).__name__} is no boundary: decorate it with island, single_zone or round_body"
+        )
+    return boundary._self_spec  # type: ignore[no-any-return]  # noqa: SLF001

@@ -1,0 +1,84 @@
+"""Lines whose equations repeat: what a Python loop leaves behind in a traced program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from fusegate.errors import Location
+from fusegate.observe.program import Repeat
+from fusegate.runtime import jaxprs
+
+MIN_TIMES: Final = 16
+"""How often a pattern comes before it is a repeat: a dozen layers or rounds in a row are ordinary."""
+MIN_EQUATIONS: Final = 4 * MIN_TIMES
+"""Equations below which no program and no line is looked at."""
+SHOWN: Final = 12
+"""Equations of a pattern that are kept to be shown."""
+
+_Signature = tuple[str, tuple[Any, ...]]
+
+
+def find(
+    equations: Sequence[Any],
+    marker_of: Callable[[Any], str | None],
+    line_of: Callable[[Any], Location | None],
+) -> list[Repeat]:
+    """Finds the lines of one program whose equations repeat.
+
+    A loop that Python ran at trace time leaves equal stacks, one per round, and equal equations on equal
+    shapes. Linear: stacks are counted, and only those that repeat are resolved to a line.
+
+    Args:
+        equations: The equations of one program.
+        marker_of: Marker of the melted round body that an equation belongs to. Within one call of a
+            round body an equation counts once: its straight line is what its contract asks for.
+        line_of: The user line of a stack.
+    """
+    if len(equations) < MIN_EQUATIONS:
+        return []
+    by_stack: dict[Any, list[Any]] = {}
+    seen: set[tuple[Any, str]] = set()
+    for equation in equations:
+        stack = equation.source_info.traceback
+        if stack is None:
+            continue
+        marker = marker_of(equation)
+        if marker is not None:
+            if (stack, marker) in seen:
+                continue
+            seen.add((stack, marker))
+        by_stack.setdefault(stack, []).append(equation)
+    by_line: dict[Location, list[Any]] = {}
+    for stack, members in by_stack.items():
+        if len(members) >= MIN_TIMES:
+            line = line_of(stack)
+            if line is not None:
+                by_line.setdefault(line, []).extend(members)
+    found = [
+        repeat
+        for line, members in by_line.items()
+        if len(members) >= MIN_EQUATIONS and (repeat := _pattern(line, members)) is not None
+    ]
+    return sorted(found, key=lambda repeat: -repeat.equations)
+
+
+def _pattern(line: Location, members: list[Any]) -> Repeat | None:
+    counts: Counter[_Signature] = Counter()
+    texts: dict[_Signature, str] = {}
+    for equation in members:
+        name = equation.primitive.name
+        first = equation.outvars[0] if equation.outvars else None
+        signature = (name, jaxprs.shape_key(first))
+        if signature not in counts:
+            texts[signature] = f"{name} {jaxprs.shape_text(first)}".strip()
+        counts[signature] += 1
+    repeated = {key: count for key, count in counts.items() if count >= MIN_TIMES}
+    if not repeated:
+        return None
+    times = min(repeated.values())
+    pattern = tuple(
+        texts[key] for key, count in repeated.items() for _ in range(min(count // times, SHOWN))
+    )
+    return Repeat(line, sum(repeated.values()), times, pattern[:SHOWN])

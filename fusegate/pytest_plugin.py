@@ -1,0 +1,206 @@
+"""The pytest plugin: strict by default, a fresh ledger per test, and a summary at the end.
+
+Floor 12: uses everything below. Loaded by pytest before any conftest of any project that has fusegate
+installed, so it imports no runtime, ever, and stays silent in suites that have no boundary.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from fusegate import config, ledger
+from fusegate.judge.allow import allow
+from fusegate.report import session as sessions
+from fusegate.rules import lookup
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+_MARKER: Final = (
+    "fusegate(mode=..., allow=[...], reason=...): mode of this test, and rules that it lets pass"
+)
+_totals: Final = pytest.StashKey[sessions.Totals]()
+_mistake: Final = pytest.StashKey[str]()
+_WORKER_KEY: Final = "fusegate"
+
+
+class _Sessions:
+    """The modes asked for by the sessions of this process: pytester runs one inside another."""
+
+    asked: Final[list[config.Mode | None]] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the command-line options."""
+    group = parser.getgroup("fusegate", "fusegate: jit boundaries")
+    group.addoption(
+        "--fusegate",
+        choices=list(config.Mode),
+        help="mode of the suite: strict (the default), warn or off",
+    )
+    group.addoption(
+        "--fusegate-json", metavar="FILE", help="write the figures of the session as JSON"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:  # noqa: D103
+    config.addinivalue_line("markers", _MARKER)
+    config.stash[_totals] = sessions.Totals()
+    _check_target(config)
+    _set_mode(config.getoption("--fusegate"), entering=True)
+
+
+def pytest_unconfigure() -> None:  # noqa: D103
+    _set_mode(None, entering=False)
+
+
+def _set_mode(asked: str | None, *, entering: bool) -> None:
+    """Applies the mode of the innermost session; the one around it gets its own back at the end."""
+    if entering:
+        _Sessions.asked.append(None if asked is None else config.as_mode(asked))
+    elif _Sessions.asked:
+        ended = _Sessions.asked.pop()
+        if ended is not None:
+            config.set_mode(next((m for m in reversed(_Sessions.asked) if m is not None), None))
+    if _Sessions.asked and _Sessions.asked[-1] is not None:
+        config.set_mode(_Sessions.asked[-1])
+    config.set_plugin_mode(config.Mode.STRICT if _Sessions.asked else None)
+
+
+def _check_target(config: pytest.Config) -> None:
+    """Refuses a `--fusegate-json` that cannot be written before any test has run."""
+    target = _target(config)
+    if target is None or _is_worker(config):
+        return
+    if target.is_dir():
+        raise pytest.UsageError(f"--fusegate-json {target} is a directory")
+    if not target.parent.is_dir():
+        raise pytest.UsageError(f"--fusegate-json: there is no directory {target.parent}")
+
+
+def _target(config: pytest.Config) -> Path | None:
+    name = config.getoption("--fusegate-json")
+    return config.invocation_params.dir / name if name else None
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workeroutput")  # set by pytest-xdist
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:  # noqa: D103
+    asked = config.getoption("--fusegate")
+    return f"fusegate: {asked}" if asked else None
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Runs setup, call and teardown of a test on a ledger of its own, as its marker says."""
+    with ledger.fresh_ledger() as fresh:
+        try:
+            with _as_marked(item):
+                return (yield)
+        finally:
+            item.config.stash[_totals].add(fresh.snapshot(), item.nodeid)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fails a test whose marker says something that cannot be understood."""
+    mistake = item.stash.get(_mistake, None)
+    if mistake is not None:
+        pytest.fail(f"@pytest.mark.fusegate: {mistake}", pytrace=False)
+
+
+@contextmanager
+def _as_marked(item: pytest.Item) -> Iterator[None]:
+    with ExitStack() as scopes:
+        try:
+            mode, allowed = _marked(item)
+        except (TypeError, ValueError) as error:  # the test fails with it, in its setup
+            item.stash[_mistake] = str(error)
+        else:
+            if mode is not None:
+                scopes.enter_context(config.mode(mode))
+            for codes, reason in allowed:
+                scopes.enter_context(allow(*codes, reason=reason))
+        yield
+
+
+def _marked(item: pytest.Item) -> tuple[config.Mode | None, list[tuple[list[str], str]]]:
+    """Reads the markers of a test: the mode of the closest one that names one, every `allow`.
+
+    Raises:
+        TypeError: A marker has an argument that it does not know, or of a wrong type.
+        ValueError: A mode or a rule is unknown.
+    """
+    mode = None
+    allowed = []
+    for marker in item.iter_markers("fusegate"):
+        closest, codes, reason = _read(marker)
+        mode = mode or closest
+        if codes:
+            allowed.append((codes, reason))
+    return mode, allowed
+
+
+def _read(marker: pytest.Mark) -> tuple[config.Mode | None, list[str], str]:
+    if marker.args:
+        raise TypeError("takes keywords only: mode=, allow=, reason=")
+    unknown = sorted(set(marker.kwargs) - {"mode", "allow", "reason"})
+    if unknown:
+        raise TypeError(f"has no argument {unknown[0]!r}; known are mode, allow, reason")
+    mode = config.as_mode(marker.kwargs["mode"]) if "mode" in marker.kwargs else None
+    codes = marker.kwargs.get("allow", ())
+    if isinstance(codes, str) or not isinstance(codes, Sequence | set | frozenset):
+        raise TypeError(f'allow= takes a list of codes, as ["FG201"], not {type(codes).__name__}')
+    for code in codes:
+        if not isinstance(code, str):
+            raise TypeError(f"allow= takes codes as words, not {type(code).__name__}")
+        lookup(code)
+    reason = marker.kwargs.get("reason", "allowed by the marker of a test")
+    if not isinstance(reason, str) or not reason.strip():
+        raise TypeError("reason= takes words")
+    if "reason" in marker.kwargs and not codes:
+        raise TypeError("reason= belongs to allow=, which names no rule")
+    return mode, sorted(codes), reason
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Sends the figures of an xdist worker to its controller; writes those of the session."""
+    totals = session.config.stash[_totals]
+    if _is_worker(session.config):
+        # Text: the channel between the processes takes no nested Python types of ours.
+        session.config.workeroutput[_WORKER_KEY] = json.dumps(totals.data())  # type: ignore[attr-defined]
+        return
+    target = _target(session.config)
+    if target is not None:
+        target.write_text(json.dumps(totals.data(), indent=2) + "\n", encoding="utf-8")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:  # noqa: ARG001
+    """Takes in the figures of an xdist worker; one that crashed sends none."""
+    sent = getattr(node, "workeroutput", {}).get(_WORKER_KEY)
+    if sent is not None:
+        node.config.stash[_totals].merge(json.loads(sent))
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Prints what the boundaries of the suite did; nothing where there are none."""
+    totals = terminalreporter.config.stash[_totals]
+    lines = totals.lines()
+    if not lines:
+        return
+    terminalreporter.section("fusegate", cyan=True)
+    for line in lines:
+        terminalreporter.write_line(line)
+    target = _target(terminalreporter.config)
+    if target is not None:
+        terminalreporter.write_line(f"written to {target}")

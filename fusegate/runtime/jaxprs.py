@@ -1,0 +1,211 @@
+"""What is reached of a traced program: its equations, their user lines, scopes, constants, donations.
+
+A jaxpr is read by its attributes and never by its class: up to jax 0.11 a program with constants is a
+`ClosedJaxpr` around a `Jaxpr`, from 0.12 there is one class, and both answer to `eqns`, `consts` and
+`debug_info`. `jax.extend.core` makes the classes public and says nothing of what is in an equation, so
+every attribute below is internal. Ran on frx 0.10.2, jax 0.7.2, 0.10.2 and 0.12.0; an attribute that is
+missing makes the answer None or empty, never an error.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from fusegate.errors import Location
+from fusegate.runtime import arrays, frames, resolve
+
+
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class Step(NamedTuple):
+    """One element of an equation's name stack, outermost first.
+
+    Attributes:
+        name: Name of a `jax.named_scope`, or of a transformation (`vmap`, `jvp`, `transpose`).
+        transform: Whether it is a transformation.
+    """
+
+    name: str
+    transform: bool
+
+
+def identity(program: Any) -> tuple[int, ...]:
+    """What stands for a program while it is held: two uses of one cached trace share it."""
+    return (id(getattr(program, "jaxpr", program)), *map(id, getattr(program, "consts", ())))
+
+
+def equations(program: Any) -> Sequence[Any]:
+    """The equations of a program, in order."""
+    return program.eqns  # type: ignore[no-any-return]
+
+
+def is_program(value: Any) -> bool:
+    """Whether a parameter of an equation is a program of its own."""
+    return hasattr(value, "eqns") and hasattr(value, "outvars")
+
+
+def sub_programs(equation: Any) -> Iterator[Any]:
+    """The programs among the parameters of an equation, inside tuples, lists and dicts as well.
+
+    The branches of a `cond` and the two of a `while` come one by one. Python thunks (the forward and
+    backward rules of a `custom_vjp`) are not traced yet and hold no program.
+    """
+    pending = list(equation.params.values())
+    while pending:
+        value = pending.pop(0)
+        if is_program(value):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            pending[:0] = value
+        elif isinstance(value, dict):
+            pending[:0] = value.values()
+
+
+def parameter(equation: Any, name: str) -> Any:
+    """A parameter of an equation; None where it has none of that name."""
+    return equation.params.get(name)
+
+
+def definition(program: Any) -> Location | None:
+    """Where the function behind a program is defined.
+
+    None for a callable object and for a program that no function stands behind.
+    """
+    info = getattr(program, "debug_info", None)
+    file = getattr(info, "func_filename", None)
+    if not file:
+        return None
+    return Location(
+        file, getattr(info, "func_lineno", None) or 0, getattr(info, "func_name", "") or ""
+    )
+
+
+def wraps_user_function(file: str) -> bool:
+    """Whether a library file holds the wrapper that a user's own function is traced through.
+
+    Equinox's `filter_jit` and fusegate trace a function of their own around the user's, so the file of
+    the traced function does not tell whose it is; the line that calls it does.
+    """
+    return file.startswith(_OWN) or file.endswith(f"{os.sep}equinox{os.sep}_jit.py")
+
+
+def user_line(traceback: Any) -> Location | None:
+    """The innermost line of a trace-time stack that is not the runtime's, fusegate's or Equinox's.
+
+    Reads the raw frames that the runtime keeps with each equation; its public summary drops no Equinox
+    frames and costs more. None where no frame is the user's or the stack was not kept.
+    """
+    if traceback is None or not hasattr(traceback, "raw_frames"):
+        return None
+    codes, offsets = traceback.raw_frames()
+    for code, offset in zip(codes, offsets, strict=True):
+        if not frames.is_library_file(code.co_filename):
+            line = traceback.code_addr2line(code, offset)
+            return Location(code.co_filename, int(line), code.co_name)
+    return None
+
+
+def scopes(name_stack: Any) -> tuple[Step, ...]:
+    """The named scopes and transformations around an equation, outermost first."""
+    return tuple(
+        Step(str(step.name), type(step).__name__ == "Transform")
+        for step in getattr(name_stack, "stack", ())
+        if hasattr(step, "name")
+    )
+
+
+def effects(equation: Any) -> frozenset[str]:
+    """Class names of an equation's effects."""
+    return frozenset(type(effect).__name__ for effect in getattr(equation, "effects", ()) or ())
+
+
+def is_literal(variable: Any) -> bool:
+    """Whether an operand is written into the equation instead of computed."""
+    return hasattr(variable, "val")
+
+
+def shape_text(variable: Any) -> str:
+    """`f32[4,8]` for an operand or a result; empty where it has no shape (a token)."""
+    aval = getattr(variable, "aval", None)
+    if aval is None or not hasattr(aval, "shape"):
+        return ""
+    return arrays.describe_parts(tuple(aval.shape), arrays.short_dtype(aval.dtype))
+
+
+def shape_key(variable: Any) -> tuple[Any, ...]:
+    """Shape and dtype of a result, cheap to hash."""
+    aval = getattr(variable, "aval", None)
+    return (getattr(aval, "shape", ()), getattr(aval, "dtype", None))
+
+
+class Constant(NamedTuple):
+    """A closed-over array: its variable in the program and what is known of it without reading it."""
+
+    variable: Any
+    handle: int
+    shape: tuple[int, ...]
+    dtype: str
+    nbytes: int
+    on_device: bool
+
+
+def constants(program: Any) -> list[Constant]:
+    """The arrays that a program closes over.
+
+    A numpy array arrives wrapped (`TypedNdArray`; on jax 0.7 `LiteralArray`, which has no `nbytes`), a
+    device array as it is. Anything else among the constants (a key array of an extended dtype) counts
+    with what it says of its own size.
+    """
+    variables = getattr(program, "constvars", ())
+    found: list[Constant] = []
+    for variable, value in zip(variables, getattr(program, "consts", ()), strict=False):
+        shape = tuple(getattr(value, "shape", ()))
+        dtype = getattr(value, "dtype", None)
+        nbytes = getattr(value, "nbytes", None)
+        if nbytes is None:
+            nbytes = math.prod(shape) * getattr(dtype, "itemsize", 0)
+        short = arrays.short_dtype(dtype) if dtype is not None else type(value).__name__
+        on_device = arrays.is_device_array(value)
+        found.append(Constant(variable, id(value), shape, short, int(nbytes), on_device))
+    return found
+
+
+def usable_donations(program: Any, donated: Sequence[bool]) -> list[bool] | None:
+    """Which donated inputs the runtime can reuse for a result, one answer per input.
+
+    Asks `jax._src.interpreters.mlir._set_up_aliases`, the function that decides it at lowering and
+    reports the rest in one UserWarning: the rule for what may alias what differs between versions (the
+    shape up to jax 0.7, the size later), and nothing public states it before the program is lowered.
+    Ran on frx 0.10.2, jax 0.7.2, 0.10.2 and 0.12.0. None where it is gone or wants other arguments.
+    Shardings and layouts are left out, so a donation that only they forbid is not seen.
+
+    Args:
+        program: The traced program of a boundary.
+        donated: One flag per input of the program.
+    """
+    aliases = resolve.required().private("interpreters.mlir", "_set_up_aliases")
+    if aliases is None:
+        return None
+    flags = list(donated)
+    unspecified = (None,) * 5  # memory kinds, layouts, result shardings
+    try:
+        _, unused, _ = aliases(None, program.in_avals, program.out_avals, flags, *unspecified)
+    except (TypeError, ValueError, AttributeError):  # another signature than the known one
+        return None
+    return [given and not left for given, left in zip(flags, unused, strict=True)]
+
+
+def read_inputs(program: Any) -> list[bool]:
+    """Which inputs of a program are used by an equation or are results; the rest is dropped."""
+    used = {id(variable) for equation in program.eqns for variable in equation.invars}
+    used.update(id(variable) for variable in program.outvars)
+    return [id(variable) in used for variable in program.invars]
+
+
+def input_shapes(program: Any) -> list[str]:
+    """`f32[4,8]` of each input of a program."""
+    return [shape_text(variable) for variable in program.invars]
