@@ -18,12 +18,12 @@ import frx
 import frx.numpy as fnp
 from zk_dtypes import koalabear_mont as F, koalabearx4_mont as EF
 from zorch.challenge import ChallengePolicy
+from zorch.round import RunningClaim
 from zorch.sumcheck.domain import fold, natural_domain, summand_evals
 from zorch.sumcheck.verifier import SumcheckRound
 from zorch.testkit.random_field import rand_ext_field
 from zorch.testkit.transcript import CheapPermutation
 from zorch.transcript import DuplexTranscript
-from zorch.verify import verify
 
 import fusegate
 
@@ -31,13 +31,11 @@ VARIABLES = 8
 CHALLENGES = ChallengePolicy(EF)
 
 
-# ---- the prover -----------------------------------------------------------------------------------
-
-
-@fusegate.round_body(reductions=1)
-def round_polynomial(tables):
-    """The round's message: the product summed over the hypercube, at the points 0, 1 and 2."""
-    return summand_evals(tables, operator.mul, natural_domain(2, tables.dtype))
+# ---- the prover ---------------------------------------------------------------------------------
+@fusegate.round_body(reductions=1, static_argnames=("summand",))
+def round_polynomial(tables, summand):
+    """The round's message: the summand summed over the hypercube, at the points 0, 1 and 2."""
+    return summand_evals(tables, summand, natural_domain(2, tables.dtype))
 
 
 @fusegate.round_body(reductions=0)
@@ -46,7 +44,7 @@ def fold_tables(tables, challenge):
     return fold(tables, challenge)
 
 
-def sumcheck(tables, transcript):
+def sumcheck(tables, transcript, summand=operator.mul):
     """All rounds: message, absorb, squeeze, fold.
 
     The arithmetic of a round is in two round bodies. The sponge between them is no fusion unit, it
@@ -54,7 +52,7 @@ def sumcheck(tables, transcript):
     """
     messages, point = [], []
     for _ in range(tables.shape[1].bit_length() - 1):
-        message = round_polynomial(tables)
+        message = round_polynomial(tables, summand)
         transcript, challenge = CHALLENGES.observe_and_sample(transcript, message)
         tables = fold_tables(tables, challenge)
         messages.append(message)
@@ -68,15 +66,11 @@ def prove(tables, transcript):
     return sumcheck(tables, transcript)
 
 
-# ---- its three broken twins -----------------------------------------------------------------------
-
-
+# ---- its three broken twins ---------------------------------------------------------------------
 class IdentityPermutation(CheapPermutation):
-    """The same permutation, but two equal ones do not compare equal."""
+    """The same permutation, compared by identity, as is every class without an `__eq__` of its own."""
 
-    def __eq__(self, other):
-        return self is other
-
+    __eq__ = object.__eq__
     __hash__ = object.__hash__
 
 
@@ -86,10 +80,10 @@ def prove_identity_permutation(tables, transcript):
     return sumcheck(tables, transcript)
 
 
-def prove_fresh_lambda(tables, transcript):
-    """Builds its zone per call, so that no call finds the program of the one before."""
-    zone = fusegate.single_zone(lambda t, s: sumcheck(t, s), max_traces=1, name="prove_fresh_lambda")
-    return zone(tables, transcript)
+@fusegate.single_zone(max_traces=1, static_argnames=("summand",))
+def prove_fresh_lambda(tables, transcript, summand):
+    """Is given its summand as a lambda that the caller builds anew for each proof."""
+    return sumcheck(tables, transcript, summand)
 
 
 @fusegate.single_zone(max_traces=1)
@@ -98,9 +92,25 @@ def prove_two_shapes(tables, transcript):
     return sumcheck(tables, transcript)
 
 
-# ---- inputs, verification, the three checks --------------------------------------------------------
+# ---- the verifier: one island, called once per round --------------------------------------------
+@fusegate.island(max_traces=1)
+def check_round(claim, transcript, message):
+    """One round of the verifier; every round has the same shapes, so all of them share one program."""
+    return SumcheckRound(2, CHALLENGES)(claim, transcript, message)
 
 
+def accepts(messages, total):
+    """Whether every round checks, and the claim that is left of the total."""
+    rounds = messages.shape[0]
+    claim = RunningClaim(total, fnp.zeros((rounds,), EF), fnp.int32(0))
+    sponge, verdicts = transcript(), []
+    for message in messages:
+        claim, sponge, verdict = check_round(claim, sponge, message)
+        verdicts.append(verdict)
+    return all(bool(verdict) for verdict in verdicts), claim.value
+
+
+# ---- inputs, and the checks of this program -----------------------------------------------------
 def transcript(permutation=CheapPermutation):
     """A fresh transcript over a fresh permutation."""
     return DuplexTranscript.new(permutation(width=16, dtype=F), rate=8)
@@ -111,12 +121,6 @@ def inputs(seed, variables=VARIABLES):
     a = rand_ext_field(seed, (1 << variables,), F, EF)
     b = rand_ext_field(seed + 100, (1 << variables,), F, EF)
     return fnp.stack([a, b]), fnp.sum(a * b)
-
-
-def accepts(messages, claim):
-    """Whether the verifier accepts, and what it reduces the claim to."""
-    _, reduced, _, accepted = verify(SumcheckRound(2, CHALLENGES), claim, messages, transcript())
-    return bool(accepted), reduced
 
 
 def prove_and_verify():
@@ -169,8 +173,8 @@ def main():
             prove_fresh_lambda,
             "FG201",
             "callable",
-            "",
-            *((inputs(seed)[0], transcript()) for seed in range(2)),
+            "summand",
+            *((inputs(seed)[0], transcript(), lambda a, b: a * b) for seed in range(2)),
         )
         caught(
             prove_two_shapes,

@@ -110,7 +110,6 @@ class KeySpace:
         compiled: Call signatures that were compiled, in order.
         largest: Largest leading size seen in the first array argument.
         misses: What was passed -> warm misses of the fast path.
-        launched: Whether one of its programs has run.
         epoch: Token of the runtime's caches at the last trace.
     """
 
@@ -120,7 +119,6 @@ class KeySpace:
     compiled: list[Any] = field(default_factory=list)
     largest: int = 0
     misses: dict[Any, int] = field(default_factory=dict)
-    launched: bool = False
     epoch: Any = None
 
 

@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("fusegate", "fusegate: jit boundaries")
     group.addoption(
         "--fusegate",
-        choices=list(config.Mode),
+        choices=[mode.value for mode in config.Mode],
         help="mode of the suite: strict (the default), warn or off",
     )
     group.addoption(

@@ -21,7 +21,7 @@ from fusegate.judge.deliver import deliver
 from fusegate.observe.health import guarded
 from fusegate.observe.progress import notify
 from fusegate.observe.signature import Signature
-from fusegate.runtime import context, frames, jit
+from fusegate.runtime import frames, jit
 
 OBSERVER = "traces"
 
@@ -137,7 +137,9 @@ class Trace:
         book.count(spec, traces=1, trace_s=seconds, aside_traces=int(self._aside))
         space = book.space(spec)
         space.largest = max(space.largest, self._signature.leading_size)
-        cleared = self._caches_cleared(space)
+        epoch = calls.cache_epoch(spec)
+        cleared = bool(space.traced) and epoch != space.epoch
+        space.epoch = epoch
         earlier = [entry for entry in space.traced if entry.confirmed or entry.aside]
         repeated = [entry for entry in space.traced if entry.signature == self._signature]
         certain = [entry for entry in repeated if entry.confirmed and not entry.aside]
@@ -161,13 +163,6 @@ class Trace:
         book.add_trace(spec, entry, repeated=bool(repeated))
         if not nested and self._call is not None:
             calls.traced_now(self._call, entry, zone)
-
-    def _caches_cleared(self, space: ledger.KeySpace) -> bool:
-        epoch = context.cache_epoch()
-        changed = bool(space.traced) and epoch is not space.epoch
-        space.epoch = epoch
-        emptied = space.launched and jit.cache_size(self._spec.attributes.get("jitted")) == 0
-        return changed or emptied
 
     def _cause(
         self, earlier: list[ledger.TraceEntry], repeated: bool, certain: bool, cleared: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
@@ -12,7 +13,7 @@ from fusegate import ledger
 from fusegate.boundaries import filtering
 from fusegate.boundaries.spec import BoundarySpec
 from fusegate.observe import signature
-from fusegate.runtime import arrays, frames, trees
+from fusegate.runtime import arrays, context, frames, trees
 
 _OWNER = "__fusegate_spec__"
 _ASIDE = frozenset({"jit_trace", "jit_lower", "jit_eval_shape", "eval_shape", "make_jaxpr_f"})
@@ -28,10 +29,29 @@ def owner_of(call: frames.RuntimeCall | None) -> BoundarySpec | None:
     return getattr(call.function, _OWNER, None) if call is not None else None
 
 
+_lowered: weakref.WeakKeyDictionary[Any, BoundarySpec] = weakref.WeakKeyDictionary()
+
+
+def lowered(lowering: Any, spec: BoundarySpec) -> None:
+    """Notes what `.lower()` gave, so that its compile has an owner."""
+    if lowering is not None:
+        _lowered[lowering] = spec
+
+
+def lowered_by(lowering: Any) -> BoundarySpec | None:
+    """The boundary whose `.lower()` gave a lowering."""
+    return None if lowering is None else _lowered.get(lowering)
+
+
 def call_of(spec: BoundarySpec, start: FrameType | None) -> frames.RuntimeCall | None:
     """The innermost runtime call on the stack, where it is one of this boundary."""
     call = frames.runtime_call(start)
     return call if owner_of(call) is spec else None
+
+
+def cache_epoch(spec: BoundarySpec) -> tuple[object, int]:
+    """Changes whenever the caches are cleared, all of them or this boundary's own."""
+    return context.cache_epoch(), spec.attributes.get("clears", 0)
 
 
 def is_aside(frame: FrameType | None) -> bool:

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import wrapt
 
-from fusegate.boundaries import body, melt, watch
+from fusegate.boundaries import body, calls, melt, watch
 from fusegate.boundaries.filtering import FilterCall, donated_positions, filtered
 from fusegate.boundaries.spec import BoundarySpec
-from fusegate.runtime import jit, resolve
+from fusegate.runtime import events, jit, resolve
 
 _HOLD: Final[Any] = next(
     (vars(kind)["__wrapped__"] for kind in wrapt.CallableObjectProxy.__mro__ if "__wrapped__" in vars(kind)),
@@ -77,6 +77,19 @@ class Boundary(wrapt.CallableObjectProxy):  # type: ignore[misc]
     def __repr__(self) -> str:
         spec = self._self_spec
         return f"<{spec.role} {spec.name} at {spec.defined}>"
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Traces and lowers for the arguments, as `jit(...).lower`."""
+        __tracebackhide__ = True
+        lowered = compiled(self._self_spec).lower(*args, **kwargs)
+        calls.lowered(events.lowering_of(lowered), self._self_spec)
+        return lowered
+
+    def clear_cache(self) -> None:
+        """Forgets the compiled programs of this function; the next trace of each is no retrace."""
+        spec = self._self_spec
+        compiled(spec).clear_cache()
+        spec.attributes["clears"] = spec.attributes.get("clears", 0) + 1
 
     def exchange(self, *, melting: bool) -> None:
         """Uses the callable that melts into a trace, or goes back to the compiled function."""

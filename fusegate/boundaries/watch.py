@@ -16,7 +16,7 @@ from fusegate.observe import health
 from fusegate.observe.health import guarded
 from fusegate.observe.progress import notify
 from fusegate.observe.signature import Signature
-from fusegate.runtime import arrays, context, events, frames, launch, trees
+from fusegate.runtime import arrays, events, frames, launch, trees
 
 COMPILES = "compiles"
 DISPATCHES = "slow dispatches"
@@ -79,7 +79,7 @@ def _own(
     calls.compiled_now(call)
     signature = calls.capture(spec, call.args, call.kwargs, (call.args, call.kwargs))
     space = book.space(spec)
-    cause = None if entry is not None else _recompile_cause(space, signature)
+    cause = None if entry is not None else _recompile_cause(spec, space, signature)
     if cause is not None:
         book.add_cause(spec, cause)
     found = traces.check_compile(
@@ -96,25 +96,33 @@ def _own(
     book.add_compile(spec, signature)
 
 
-def _recompile_cause(space: ledger.KeySpace, signature: Signature) -> Cause | None:
+def _recompile_cause(
+    spec: BoundarySpec, space: ledger.KeySpace, signature: Signature
+) -> Cause | None:
     """Why a call compiled although it did not trace; None where this key is new to the ledger."""
     earlier = [before for before in space.compiled if before == signature]
     if not earlier:
         return None
-    if space.epoch is not context.cache_epoch():
+    if space.epoch != calls.cache_epoch(spec):
         return causes.cause("cache_cleared", before="compiled", after="dropped from the caches")
     return causes.recompiled(earlier, signature)
 
 
 def _on_derived(event: events.CompileEvent) -> None:
-    """Counts a compile that no call of a boundary on the stack belongs to, by the program's name."""
-    spec = _programs.get(event.program)
-    if spec is None or event.program in _ambiguous or event.failed or event.phase != "compile":
+    """Counts a compile that no call of a boundary on the stack belongs to.
+
+    One that `.lower().compile()` asked for is the boundary's own. An eager vmap or grad of a boundary is told
+    by the program's name, where no two boundaries share it.
+    """
+    if event.failed or event.phase != "compile":
         return
-    if event.call is not None:  # another jit of the same name
-        return
-    if spec.mode() is not Mode.OFF:
-        ledger.current().count(spec, derived_compiles=1)
+    spec = calls.lowered_by(event.lowering)
+    if spec is not None:
+        counter = "cache_hits" if event.from_cache else "compiles"
+    elif event.call is None and event.program not in _ambiguous:  # with a call: another jit of that name
+        spec, counter = _programs.get(event.program), "derived_compiles"
+    if spec is not None and spec.mode() is not Mode.OFF:
+        ledger.current().count(spec, **{counter: 1, "compile_s": event.seconds})
 
 
 def _on_slow_launch(call: frames.RuntimeCall) -> None:
@@ -133,7 +141,6 @@ def _slow(call: frames.RuntimeCall, spec: BoundarySpec, mode: Mode) -> None:
         return
     book = ledger.current()
     space = book.space(spec)
-    space.launched = True
     if calls.launched(call):
         return
     book.count(spec, slow_dispatches=1)

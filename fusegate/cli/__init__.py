@@ -43,7 +43,7 @@ class _RunCommand(click.Command):
 )
 @click.option(
     "--mode",
-    type=click.Choice(list(config.Mode)),
+    type=click.Choice([mode.value for mode in config.Mode]),
     help="Mode of the process; the program's own and the project's settings where not given.",
 )
 @click.option("--json", "json_file", metavar="FILE", help="Write the report as JSON.")
@@ -54,7 +54,7 @@ class _RunCommand(click.Command):
 def run(
     ctx: click.Context,
     *,
-    mode: config.Mode | None,
+    mode: config.ModeName | None,
     json_file: str | None,
     html_file: str | None,
     module: str | None,
@@ -118,10 +118,10 @@ def doctor(ctx: click.Context, runtimes: tuple[str, ...]) -> None:
 
     Exit status: 1 where no runtime can be imported, or something cannot be observed on one.
     """
-    from fusegate.cli import doctor as examination
+    from fusegate.cli import installation
 
     check_settings()
-    ctx.exit(0 if examination.examine(runtimes) else 1)
+    ctx.exit(0 if installation.examine(runtimes) else 1)
 
 
 def check_settings() -> None:

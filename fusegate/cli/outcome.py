@@ -147,7 +147,9 @@ def _print(report: Report, console: Console) -> None:
         for thread in threading.enumerate()
         if not thread.daemon and thread is not threading.current_thread()
     ]
-    if running:
+    if len(running) == 1:
+        console.print("\n1 thread still runs: what it does from here is not above")
+    elif running:
         console.print(f"\n{len(running)} threads still run: what they do from here is not above")
     console.file.flush()
 

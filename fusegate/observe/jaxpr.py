@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from fusegate import config
 from fusegate.errors import Location
 from fusegate.observe import repeats
+from fusegate.observe.constants import closed_over
 from fusegate.observe.primitives import (
     BRANCHES,
     CLASSES,
@@ -25,9 +26,6 @@ from fusegate.observe.primitives import (
 from fusegate.observe.program import ClosedOver, Owner, Program, Site
 from fusegate.observe.tally import OPAQUE, Item, Place, Scope, Summary, Tally, region, widest
 from fusegate.runtime import frames, jaxprs
-
-LOCATED_BYTES: Final = 64 * 1024
-"""Constants of a program below which nobody looks for the line that uses them."""
 
 
 def program_facts(program: Any, fused_regions: Iterable[str] | None = None) -> Program:
@@ -42,7 +40,7 @@ def program_facts(program: Any, fused_regions: Iterable[str] | None = None) -> P
     """
     markers = config.project().fused_regions if fused_regions is None else frozenset(fused_regions)
     walk = _Walk(markers)
-    summary = walk.summary(program, library=False)
+    summary = walk.summary(program, library=False, straight=False)
     groups: dict[str | None, list[tuple[Place, Tally]]] = {}
     opaque: list[tuple[Place, Tally]] = []
     for place, tally in summary.tallies.items():
@@ -80,9 +78,11 @@ def owner_of(defined: Location | None, called: Location | None) -> Owner:
 
 
 class _Walk:
+    """What the readers of one program and of its sub-programs share."""
+
     def __init__(self, fused_regions: frozenset[str]) -> None:
+        self.fused_regions = fused_regions
         self.constants: dict[int, ClosedOver] = {}
-        self._fused = fused_regions
         self._summaries: dict[Any, Summary] = {}
         self._lines: dict[Any, Location | None] = {}
 
@@ -92,118 +92,112 @@ class _Walk:
             self._lines[stack] = jaxprs.user_line(stack)
         return self._lines[stack]
 
-    def summary(self, program: Any, *, library: bool) -> Summary:
-        key = (jaxprs.identity(program), library)
+    def summary(self, program: Any, *, library: bool, straight: bool) -> Summary:
+        """The summary of a program, made once.
+
+        Args:
+            program: The program.
+            library: Whether it is a function of the runtime, whose equations are told at its call.
+            straight: Whether a straight line is asked for in it, so that no loop is looked for.
+        """
+        key = (jaxprs.identity(program), library, straight)
         found = self._summaries.get(key)
         if found is None:
-            found = self._summaries[key] = self._read(program, library=library)
+            self.constants.update(closed_over(program, self.constants, self.line))
+            reader = _Reader(self, program, library=library, straight=straight)
+            found = self._summaries[key] = reader.read()
         return found
 
-    def _read(self, program: Any, *, library: bool) -> Summary:
-        summary = Summary()
-        scopes: dict[int, tuple[Scope, Tally]] = {}
-        equations = jaxprs.equations(program)
-        self._note_constants(program)
-        static: _Static | None = None
-        for equation in equations:
-            stack = equation.source_info.name_stack
-            known = scopes.get(id(stack))
-            if known is None:
-                scope = Scope.of(stack)
-                known = (scope, summary.tally(Place(scope.marker, scope.derived)))
-                scopes[id(stack)] = known
-            scope, tally = known
+
+class _Reader:
+    """Reads one program."""
+
+    def __init__(self, walk: _Walk, program: Any, *, library: bool, straight: bool) -> None:
+        self._walk = walk
+        self._equations = jaxprs.equations(program)
+        self._library = library
+        self._straight = straight
+        self._summary = Summary(equations=len(self._equations))
+        self._scopes: dict[int, tuple[Scope, Tally]] = {}
+        self._static: _Static | None = None
+
+    def read(self) -> Summary:
+        """Counts every equation, and looks closer at those that are not plain arithmetic or layout."""
+        for equation in self._equations:
+            scope, tally = self._scope(equation)
             name = equation.primitive.name
             tally.counts[name] += 1
             kind = CLASSES.get(name, Kind.UNKNOWN)
-            if kind is Kind.ELEMENTWISE or kind is Kind.STRUCTURAL:
-                continue
-            # A cached library function keeps the stack of its first trace, so its equations take the
-            # line of the call that is being read now.
-            where = None if library else self.line(equation.source_info.traceback)
-            if kind is Kind.UNKNOWN and not HOST_EFFECTS.isdisjoint(jaxprs.effects(equation)):
-                kind = Kind.CALLBACK
-            if name in INDEXED:
-                static = static or _Static(equations)
-                if all(map(static, equation.invars[INDEXED[name] :])):
-                    continue
-            self._special(summary, tally, equation, kind, where, scope)
-        summary.equations += len(equations)
-        if not library:
+            if kind is not Kind.ELEMENTWISE and kind is not Kind.STRUCTURAL:
+                self._note(equation, kind, scope, tally)
+        if not self._straight and not self._library:
             found = repeats.find(
-                equations, lambda e: scopes[id(e.source_info.name_stack)][0].marker, self.line
+                self._equations, lambda e: self._scope(e)[0].marker, self._walk.line
             )
-            summary.repeats.update(dict.fromkeys(found))
-        return summary
+            self._summary.repeats.update(dict.fromkeys(found))
+        return self._summary
 
-    def _special(
-        self,
-        summary: Summary,
-        tally: Tally,
-        equation: Any,
-        kind: Kind,
-        where: Location | None,
-        scope: Scope,
-    ) -> None:
-        """Notes an equation that is neither element-wise nor structural, and what runs inside it."""
+    def _scope(self, equation: Any) -> tuple[Scope, Tally]:
+        key = jaxprs.scope_key(equation)
+        known = self._scopes.get(key)
+        if known is None:
+            scope = Scope.of(equation)
+            known = (scope, self._summary.tally(Place(scope.marker, scope.derived)))
+            self._scopes[key] = known
+        return known
+
+    def _note(self, equation: Any, kind: Kind, scope: Scope, tally: Tally) -> None:
+        """Notes an equation that some rule may speak of, and reads what runs inside it."""
         name = equation.primitive.name
+        if name in INDEXED and self._known_index(equation):
+            return
+        # A cached library function keeps the stack of its first trace, so its equations take the line
+        # of the call that is being read now.
+        where = None if self._library else self._walk.line(jaxprs.stack_of(equation))
+        if kind is Kind.UNKNOWN and not HOST_EFFECTS.isdisjoint(jaxprs.effects(equation)):
+            kind = Kind.CALLBACK
         if kind in {Kind.REDUCTION, Kind.BREAKER, Kind.CALLBACK, Kind.UNKNOWN}:
             tally.add(Item(kind.value, name, where))
         if name in LOOPS:
             tally.add(Item("loop", name, where, (jaxprs.parameter(equation, "length"),)))
+        if kind in {Kind.CALL, Kind.CONTAINER, Kind.COMPOSITE, Kind.UNKNOWN} or name in DESCENDED:
+            self._descend(equation, kind, scope, tally, where)
+
+    def _descend(
+        self, equation: Any, kind: Kind, scope: Scope, tally: Tally, where: Location | None
+    ) -> None:
+        """Takes in the programs that run as part of an equation."""
+        programs = list(jaxprs.sub_programs(equation))
         fused = ""
         if kind is Kind.COMPOSITE:
-            composite = str(jaxprs.parameter(equation, "name"))
-            summary.composites[composite] += 1
-            fused = composite if composite in self._fused else OPAQUE
-        if kind in {Kind.REDUCTION, Kind.CALLBACK} or (
-            kind is Kind.BREAKER and name not in DESCENDED
-        ):
-            return
-        programs = list(jaxprs.sub_programs(equation))
-        if kind is Kind.CALL and programs:
+            name = str(jaxprs.parameter(equation, "name"))
+            self._summary.composites[name] += 1
+            fused = name if name in self._walk.fused_regions else OPAQUE
+        elif kind is Kind.CALL and programs:
             defined = jaxprs.definition(programs[0])
-            called = str(jaxprs.parameter(equation, "name") or "jit")
             donates = any(jaxprs.parameter(equation, "donated_invars") or ())
-            more = (owner_of(defined, where), defined, donates)
-            tally.add(Item("call", called, where, more))
-        inner = [self.summary(program, library=_is_library(program)) for program in programs]
+            called = str(jaxprs.parameter(equation, "name") or "jit")
+            tally.add(Item("call", called, where, (owner_of(defined, where), defined, donates)))
+        # Inside a composite or a round body a straight line is asked for.
+        straight = self._straight or bool(fused) or scope.marker is not None
+        inner = [
+            self._walk.summary(program, library=_is_library(program), straight=straight)
+            for program in programs
+        ]
         for child in inner:
-            summary.equations += child.equations
-            for composite, count in child.composites.items():
-                summary.composites[composite] += count
-            # Inside a composite or a round body a straight line is asked for.
-            if not fused and scope.marker is None:
-                summary.repeats.update(child.repeats)
-        if name in BRANCHES:
-            inner = [widest(inner)]
-        for child in inner:
+            self._summary.equations += child.equations
+            self._summary.composites.update(child.composites)
+            self._summary.repeats.update(child.repeats)
+        for child in [widest(inner)] if equation.primitive.name in BRANCHES else inner:
             for place, part in child.tallies.items():
-                summary.tally(place.seen_from(scope, fused)).take_in(part, where)
+                self._summary.tally(place.seen_from(scope, fused)).take_in(part, where)
 
-    def _note_constants(self, program: Any) -> None:
-        """Records what a program closes over, with the first line that uses a large array."""
-        fresh = [c for c in jaxprs.constants(program) if c.handle not in self.constants]
-        if not fresh:
-            return
-        wanted: set[int] = set()
-        if sum(constant.nbytes for constant in fresh) >= LOCATED_BYTES:
-            wanted = {id(constant.variable) for constant in fresh}
-        users: dict[int, Any] = {}
-        for equation in jaxprs.equations(program) if wanted else ():
-            for variable in equation.invars:
-                if id(variable) in wanted:
-                    wanted.discard(id(variable))
-                    users[id(variable)] = equation.source_info.traceback
-            if not wanted:
-                break
-        for constant in fresh:
-            stack = users.get(id(constant.variable))
-            shape = f"{constant.dtype}[{','.join(map(str, constant.shape))}]"
-            line = self.line(stack) if stack is not None else None
-            self.constants[constant.handle] = ClosedOver(
-                shape, constant.nbytes, constant.on_device, line
-            )
+    def _known_index(self, equation: Any) -> bool:
+        """Whether a `dynamic_slice` or its update is a plain slice: every start index is known."""
+        if self._static is None:
+            self._static = _Static(self._equations)
+        first = INDEXED[equation.primitive.name]
+        return all(map(self._static, equation.invars[first:]))
 
 
 class _Static:

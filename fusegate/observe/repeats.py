@@ -41,7 +41,7 @@ def find(
     by_stack: dict[Any, list[Any]] = {}
     seen: set[tuple[Any, str]] = set()
     for equation in equations:
-        stack = equation.source_info.traceback
+        stack = jaxprs.stack_of(equation)
         if stack is None:
             continue
         marker = marker_of(equation)

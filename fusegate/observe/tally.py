@@ -50,10 +50,10 @@ class Scope(NamedTuple):
     differentiates: bool
 
     @classmethod
-    def of(cls, stack: Any) -> Scope:
+    def of(cls, equation: Any) -> Scope:
         """Reads a name stack: what stands before a marker was done to the round body as a whole."""
         marker, derived, differentiates = None, False, False
-        for name, transform in jaxprs.scopes(stack):
+        for name, transform in jaxprs.scopes(equation):
             if transform:
                 differentiates = differentiates or name in {"jvp", "transpose"}
             elif name.startswith(MARKER):

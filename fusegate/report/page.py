@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from fusegate.report import text
@@ -36,6 +36,7 @@ def _scope(report: Report) -> dict[str, Any]:
     return {
         "report": report,
         "summary": text.summary(report),
+        "figure": partial(text.figure, report),
         "advice": [finding for finding in report.violations if not finding.is_error],
         "causes": {
             name: list(Counter(str(cause) for cause in one.causes).items())

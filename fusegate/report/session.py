@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fusegate import ledger
-from fusegate.report import model, schema
+from fusegate.errors import Location
+from fusegate.report import model, schema, text
 
 SCHEMA: Final = "fusegate.pytest/1"
 """Name and version of the schema that `--fusegate-json` writes."""
@@ -97,15 +98,18 @@ class Totals:
         total = {what: sum(row[what] for row in rows) for what in _SUMS}
         cached = f" ({total['cache_hits']} more from the cache)" if total["cache_hits"] else ""
         errors = [one for one in self._findings.values() if one["severity"] == "error"]
-        lines = [
-            f"{len(rows)} boundaries, {total['traces']} traces, {total['compiles']} compiles{cached}, "
-            f"{sum(one['count'] for one in errors)} violations"
-        ]
+        parts = (
+            text.amount(str(len(rows)), "boundary", "boundaries"),
+            text.amount(str(total["traces"]), "trace"),
+            text.amount(str(total["compiles"]), "compile") + cached,
+            text.amount(str(sum(one["count"] for one in errors)), "violation"),
+        )
+        lines = [", ".join(parts)]
         slowest = [row for row in rows if row["compile_s"] > 0][:SHOWN]
         if slowest:
             lines.append("most compile time:")
         lines += [
-            f"  {row['compile_s']:8.2f} s  {row['compiles']:4} compiles  {row['name']}"
+            f"  {row['compile_s']:8.2f} s  {text.amount(str(row['compiles']), 'compile'):>12}  {row['name']}"
             f"{_at(row['defined'])}, most in {row['slowest_test']}"
             for row in slowest
         ]
@@ -150,4 +154,4 @@ class Totals:
 
 
 def _at(defined: dict[str, Any] | None) -> str:
-    return f" ({defined['file']}:{defined['line']})" if defined else ""
+    return f" ({Location(defined['file'], defined['line'])})" if defined else ""

@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from fusegate.errors import Cause, Finding, Location
     from fusegate.report.model import DriverStats, Report, Stats
 
+_SEEN_BY: Final = {
+    "traces": "traces",
+    "trace_s": "traces",
+    "compiles": "compiles",
+    "cache_hits": "compiles",
+    "lower_s": "compiles",
+    "compile_s": "compiles",
+    "slow_dispatches": "slow dispatches",
+}
+"""Figure -> the observation that it comes from, as `Report.not_observed` names it."""
+
 SHOWN_CAUSES: Final = 8
 """Distinct causes shown below a boundary; the JSON report holds all that were kept."""
 
@@ -44,7 +55,6 @@ def print_report(report: Report, console: Console) -> None:
         console: Where to; its width and colour support apply.
     """
     for line in _lines(report, console.width):
-        line.rstrip()
         console.print(line, soft_wrap=True, highlight=False)
 
 
@@ -53,7 +63,9 @@ def _lines(report: Report, width: int) -> Iterator[Text]:
 
     yield Text(summary(report), style="bold" if report.clean else "bold red")
     if report.boundaries:
-        yield from _boundary_table(report.boundaries, width)
+        yield from _boundary_table(report, width)
+    elif not report.violations:
+        yield Text("no boundary was called, or the mode is off")
     if report.drivers:
         yield from _driver_table(report.drivers, width)
     for title, style, found in (
@@ -83,37 +95,56 @@ def summary(report: Report) -> str:
     errors = max(sum(f.count for f in report.errors), sum(one.violations for one in every))
     advice = sum(finding.count for finding in report.violations if not finding.is_error)
     parts = [
-        _amount(len(report.boundaries), "boundary", "boundaries"),
-        _amount(sum(one.traces for one in every), "trace"),
-        _amount(sum(one.compiles for one in every), "compile"),
-        _amount(errors, "violation"),
+        amount(str(len(report.boundaries)), "boundary", "boundaries"),
+        amount(figure(report, "traces", sum(one.traces for one in every)), "trace"),
+        amount(figure(report, "compiles", sum(one.compiles for one in every)), "compile"),
+        amount(str(errors), "violation"),
     ]
     if advice:
-        parts.append(_amount(advice, "piece of advice", "pieces of advice"))
+        parts.append(amount(str(advice), "piece of advice", "pieces of advice"))
     return "fusegate: " + ", ".join(parts)
 
 
-def _amount(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
+def figure(report: Report, what: str, value: float) -> str:
+    """A figure as it is shown: `?` where it could not be seen, `3+` where not all of it could.
+
+    Args:
+        report: The report that it belongs to.
+        what: Which attribute of `Stats` it is.
+        value: Its value.
+    """
+    shown = f"{value:.3f}" if what.endswith("_s") else str(value)
+    if _SEEN_BY.get(what) not in report.not_observed:
+        return shown
+    return f"{shown}+" if value else "?"
 
 
-def _boundary_table(boundaries: Mapping[str, Stats], width: int) -> Iterator[Text]:
-    optional = {
-        "cache hits": any(one.cache_hits for one in boundaries.values()),
-        "slow": any(one.slow_dispatches for one in boundaries.values()),
-    }
-    header = ["boundary", "traces", "compiles"]
-    header += [name for name, wanted in optional.items() if wanted]
-    header += ["trace s", "lower s", "compile s", "violations"]
-    rows = []
-    for name, one in boundaries.items():
-        row = [name, str(one.traces), str(one.compiles)]
-        row += [str(one.cache_hits)] if optional["cache hits"] else []
-        row += [str(one.slow_dispatches)] if optional["slow"] else []
-        seconds = (one.trace_s, one.lower_s, one.compile_s)
-        rows.append([*row, *(f"{s:.3f}" for s in seconds), str(one.violations)])
-    header_line, *lines = _aligned(header, rows, width)
-    yield header_line
+def amount(number: str, one: str, many: str = "") -> str:
+    """A number with its noun.
+
+    Args:
+        number: The figure as it is shown.
+        one: The noun for one.
+        many: The noun for any other number; with an `s` where not given.
+    """
+    return f"{number} {one if number == '1' else many or one + 's'}"
+
+
+def _boundary_table(report: Report, width: int) -> Iterator[Text]:
+    boundaries = report.boundaries
+    columns = {"traces": "traces", "compiles": "compiles"}
+    if any(one.cache_hits for one in boundaries.values()):
+        columns["cache_hits"] = "cache hits"
+    if any(one.slow_dispatches for one in boundaries.values()):
+        columns["slow_dispatches"] = "slow"
+    columns |= {"trace_s": "trace s", "lower_s": "lower s", "compile_s": "compile s"}
+    columns["violations"] = "violations"
+    rows = [
+        [name, *(figure(report, what, getattr(one, what)) for what in columns)]
+        for name, one in boundaries.items()
+    ]
+    header, *lines = _aligned(["boundary", *columns.values()], rows, width)
+    yield header
     for line, one in zip(lines, boundaries.values(), strict=True):
         if one.violations:
             line.stylize("red")
@@ -167,7 +198,7 @@ def _aligned(header: list[str], rows: list[list[str]], width: int) -> Iterator[T
 
     widths = [max(cell_len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     figures = sum(widths[1:]) + 2 * len(widths[1:])
-    widths[0] = min(widths[0], max(width - figures, 16))
+    widths[0] = min(widths[0], max(width - figures, len(header[0])))
     for number, row in enumerate([header, *rows]):
         first, *rest = row
         if cell_len(first) > widths[0]:  # a name is never cut: its figures go to the next line

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from fusegate.errors import Location
 from fusegate.runtime import arrays, frames, resolve
 
-
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -109,13 +108,28 @@ def user_line(traceback: Any) -> Location | None:
     return None
 
 
-def scopes(name_stack: Any) -> tuple[Step, ...]:
+def scope_key(equation: Any) -> int:
+    """What stands for an equation's name stack while its program is held.
+
+    Batching gives every equation a name stack object of its own around one shared tuple.
+    """
+    name_stack = equation.source_info.name_stack
+    return id(getattr(name_stack, "stack", name_stack))
+
+
+def scopes(equation: Any) -> list[Step]:
     """The named scopes and transformations around an equation, outermost first."""
-    return tuple(
+    steps = getattr(equation.source_info.name_stack, "stack", ())
+    return [
         Step(str(step.name), type(step).__name__ == "Transform")
-        for step in getattr(name_stack, "stack", ())
+        for step in steps
         if hasattr(step, "name")
-    )
+    ]
+
+
+def stack_of(equation: Any) -> Any:
+    """The Python stack at which an equation was traced; hashable, equal for equal stacks, or None."""
+    return equation.source_info.traceback
 
 
 def effects(equation: Any) -> frozenset[str]:
@@ -209,3 +223,8 @@ def read_inputs(program: Any) -> list[bool]:
 def input_shapes(program: Any) -> list[str]:
     """`f32[4,8]` of each input of a program."""
     return [shape_text(variable) for variable in program.invars]
+
+
+def result_shapes(program: Any) -> list[str]:
+    """`f32[4,8]` of each result of a program."""
+    return [shape_text(variable) for variable in program.outvars]

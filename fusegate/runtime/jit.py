@@ -89,16 +89,6 @@ def checking_leaks() -> bool:
     return bool(getattr(resolve.required().module.config, "jax_check_tracer_leaks", False))
 
 
-def cache_size(jitted: Any) -> int | None:
-    """How many entries the fast-path cache of a jitted function holds.
-
-    Reaches `PjitFunction._cache_size`: there is no public count. Only ever compared with zero, since
-    the number itself over-counts. None where it is gone.
-    """
-    size = getattr(jitted, "_cache_size", None)
-    return int(size()) if callable(size) else None
-
-
 def traced_read_errors() -> tuple[type[BaseException], ...]:
     """The errors with which the runtime answers a host read of a traced value."""
     errors = resolve.required().module.errors

@@ -16,7 +16,7 @@ from typing import Any, Final
 import wrapt
 
 from fusegate.errors import RuntimeOrderError
-from fusegate.runtime import resolve
+from fusegate.runtime import arrays, resolve
 
 MARK: Final = "__fusegate_state__"
 """Class attribute of a state class: its description. In the class's own dict only for the class itself."""
@@ -56,7 +56,10 @@ class Meta:
 
     def __repr__(self) -> str:
         """The field values as the runtime shows them where two structures do not match."""
-        return ", ".join(f"{name}={value!r}" for name, value in self.items())
+        return ", ".join(
+            f"{name}={'an array' if arrays.is_host_array(value) else repr(value)}"
+            for name, value in self.items()
+        )
 
 
 def is_state(value: Any) -> bool:
@@ -89,7 +92,7 @@ def register(cls: type, data_fields: tuple[str, ...], *, compiled: bool) -> None
         return tuple(zip(keys, children, strict=True)), meta
 
     def unflatten(meta: Meta, children: Any) -> Any:
-        state = object.__new__(cls)
+        state: Any = object.__new__(cls)
         for name, child in zip(data_fields, children, strict=True):
             object.__setattr__(state, name, child)
         for name, value in meta.attributes.items():
@@ -107,13 +110,17 @@ def _as_dataclass_of(cls: type, names: tuple[str, ...]) -> Iterator[None]:
     none. The class is not in use yet: it is registered while it is decorated, or while the runtime is
     being imported.
     """
-    own = cls.__dict__["__dataclass_fields__"]
+    table = "__dataclass_fields__"
+    own = cls.__dict__.get(table)
     seen = dataclasses.make_dataclass("Fields", names)
-    cls.__dataclass_fields__ = seen.__dataclass_fields__  # type: ignore[attr-defined]
+    setattr(cls, table, getattr(seen, table))
     try:
         yield
     finally:
-        cls.__dataclass_fields__ = own  # type: ignore[attr-defined]
+        if own is None:  # a subclass that inherits its fields
+            delattr(cls, table)
+        else:
+            setattr(cls, table, own)
 
 
 def when_runtime_loads(work: Callable[[], None]) -> None:

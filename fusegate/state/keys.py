@@ -14,17 +14,18 @@ import struct
 import types
 from collections import deque
 from collections.abc import Callable, Hashable
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NoReturn
 
 from fusegate.judge.state import ValueFact
 from fusegate.runtime import arrays, resolve
-from fusegate.state import content, identity, names
-from fusegate.state.identity import ByEquality, Same
+from fusegate.state import content, identity, names, twins
+from fusegate.state.identity import Same
+from fusegate.state.twins import ByEquality
 
 Kind = Literal["identity", "mutable", "array"]
 
 
-class NotByValue(TypeError):
+class NotByValue(TypeError):  # noqa: N818 - it is caught by what it says
     """A value that cannot be compared by value.
 
     Attributes:
@@ -52,14 +53,12 @@ class NotByValue(TypeError):
         return ValueFact(self.kind, path + self.path, self.what, self.reason, self.fix)
 
 
-IDENTITY_FIX: Final = (
-    "give the class a value __eq__ and __hash__ over all that its methods read (a frozen dataclass has both)"
+IDENTITY_FIX: Final = "give the class a value __eq__ and __hash__ over all that its methods read (a frozen dataclass has both)"
+CALLABLE_FIX: Final = (
+    "define it at module level, or key it by value: fusegate.bind(fn, ...), @fusegate.stable"
 )
-CALLABLE_FIX: Final = "define it at module level, or key it by value: fusegate.bind(fn, ...), @fusegate.stable"
 MUTABLE_FIX: Final = "use a tuple, a frozenset or a frozen dataclass"
-ARRAY_FIX: Final = (
-    "make it a data field, or an array argument; a small host array may be metadata as fusegate.by_content(a)"
-)
+ARRAY_FIX: Final = "make it a data field, or an array argument; a small host array may be metadata as fusegate.by_content(a)"
 
 
 def value_key(value: Any) -> Hashable:
@@ -141,10 +140,11 @@ class Keyer:
             NotByValue: One of them compares by identity, itself or in a part of it.
         """
         for path, box in self.boxes:
-            fault = identity.fault_of(box)
+            fault = twins.fault_of(box)
             if fault is not None:
                 fix = CALLABLE_FIX if fault.is_callable else IDENTITY_FIX
-                raise NotByValue("identity", fault.what, fault.reason, fix, path + fault.path)
+                kind: Kind = "identity"
+                raise NotByValue(kind, fault.what, fault.reason, fix, path + fault.path)
 
     def parts(self, values: Any) -> tuple[Hashable, ...]:
         """Keys of named parts, given as (path suffix, value)."""
@@ -155,33 +155,39 @@ class Keyer:
             self._path.pop()
         return tuple(keys)
 
-    def refuse(self, kind: Kind, what: str, reason: str, fix: str) -> NotByValue:
-        """The refusal of the part that is being looked at."""
-        return NotByValue(kind, what, reason, fix, "".join(self._path))
+    def refuse(self, kind: Kind, what: str, reason: str, fix: str) -> NoReturn:
+        """Refuses the part that is being looked at."""
+        raise NotByValue(kind, what, reason, fix, "".join(self._path))
 
     def compound(self, value: Any) -> Hashable:
         """The key of anything but an atom."""
         cls = type(value)
         if isinstance(value, (type, types.ModuleType, enum.Enum)):
             return Same(value)
-        if isinstance(value, tuple) and cls.__eq__ is tuple.__eq__:
+        if isinstance(value, tuple) and identity.has_eq_of(cls, tuple):
             fields = getattr(cls, "_fields", None)
-            suffixes = [f".{f}" for f in fields] if fields else [f"[{i}]" for i in range(len(value))]
+            suffixes = (
+                [f".{f}" for f in fields] if fields else [f"[{i}]" for i in range(len(value))]
+            )
             return (cls, *self.parts(zip(suffixes, value, strict=True)))
         if isinstance(value, frozenset):
             return (cls, frozenset(self.parts(("{}", item) for item in value)))
         if isinstance(value, (range, slice)):
-            return (cls, *self.parts((f".{n}", getattr(value, n)) for n in ("start", "stop", "step")))
+            return (
+                cls,
+                *self.parts((f".{n}", getattr(value, n)) for n in ("start", "stop", "step")),
+            )
         array = self._array(value)
         if array is not None:
             return array
         if identity.is_function_like(value):
             return self.callable(value)
         for base in _BASES:
-            if isinstance(value, base) and cls.__eq__ is base.__eq__:
-                return (cls, _ATOMS[base](base(value)))
+            if isinstance(value, base) and identity.has_eq_of(cls, base):
+                as_base: Callable[[Any], Any] = base
+                return (cls, _ATOMS[base](as_base(value)))
         if isinstance(value, _MUTABLE):
-            raise self.refuse("mutable", names.of_type(cls), "can change after it was keyed", MUTABLE_FIX)
+            self.refuse("mutable", names.of_type(cls), "can change after it was keyed", MUTABLE_FIX)
         if dataclasses.is_dataclass(value):
             made = self._dataclass(value)
             if made is not None:
@@ -194,15 +200,19 @@ class Keyer:
             key = content.key_of(value)
             if key is not None:
                 return key
-            what = f"a numpy array {arrays.describe(value)}" if resolve.loaded() else "a numpy array"
-            raise self.refuse("array", what, "is mutable and has no == that is one truth", ARRAY_FIX)
+            what = (
+                f"a numpy array {arrays.describe(value)}" if resolve.loaded() else "a numpy array"
+            )
+            self.refuse("array", what, "is mutable and has no == that is one truth", ARRAY_FIX)
         if resolve.loaded() is not None:
             if arrays.is_tracer(value):
                 what = f"a tracer {arrays.describe(value)}"
-                raise self.refuse("array", what, "belongs to one trace and has no value to key", ARRAY_FIX)
+                self.refuse(
+                    "array", what, "belongs to one trace and has no value to key", ARRAY_FIX
+                )
             if arrays.is_device_array(value):
                 what = f"a device array {arrays.describe(value)}"
-                raise self.refuse("array", what, "is read from the device by every ==", ARRAY_FIX)
+                self.refuse("array", what, "is read from the device by every ==", ARRAY_FIX)
         return None
 
     def callable(self, value: Any) -> Hashable:
@@ -211,10 +221,10 @@ class Keyer:
         Raises:
             NotByValue: It is none that a module holds under a name.
         """
-        if identity.is_module_level(value):
-            return Same(value)
-        what, reason = names.of_callable(value), "compares by identity, and is built anew by each call"
-        raise self.refuse("identity", what, reason, CALLABLE_FIX)
+        if not identity.is_module_level(value):
+            reason = "compares by identity, and is built anew by each call"
+            self.refuse("identity", names.of_callable(value), reason, CALLABLE_FIX)
+        return Same(value)
 
     def _dataclass(self, value: Any) -> Hashable | None:
         """The key of a dataclass with the generated `__eq__`; None where it has its own."""
@@ -223,24 +233,26 @@ class Keyer:
             return None
         if not cls.__dataclass_params__.frozen:
             reason = "is a dataclass that is not frozen, so it can change after it was keyed"
-            raise self.refuse("mutable", names.of_type(cls), reason, "declare it @dataclass(frozen=True)")
+            self.refuse("mutable", names.of_type(cls), reason, "declare it @dataclass(frozen=True)")
         compared = [f.name for f in dataclasses.fields(value) if f.compare]
         return (cls, *self.parts((f".{name}", getattr(value, name)) for name in compared))
 
     def _other(self, value: Any) -> Hashable:
         cls = type(value)
-        if cls.__eq__ is object.__eq__:
+        if identity.has_eq_of(cls, object):
             if identity.is_process_singleton(value):
                 return Same(value)
             what = names.of_type(cls)
-            raise self.refuse("identity", what, "compares by identity: it has no value __eq__", IDENTITY_FIX)
-        if cls.__hash__ is None:
+            self.refuse(
+                "identity", what, "compares by identity: it has no value __eq__", IDENTITY_FIX
+            )
+        if not isinstance(value, Hashable):
             held = identity.array_inside(value)
             if held is not None:
                 reason = f"holds an array in `{held.removeprefix('.')}` and is not hashable"
-                raise self.refuse("array", names.of_type(cls), reason, ARRAY_FIX)
+                self.refuse("array", names.of_type(cls), reason, ARRAY_FIX)
             reason = "has __eq__ and no __hash__, so it can change after it was keyed"
-            raise self.refuse("mutable", names.of_type(cls), reason, MUTABLE_FIX)
+            self.refuse("mutable", names.of_type(cls), reason, MUTABLE_FIX)
         try:
             box = ByEquality(value)
         except Exception as error:  # a user's __hash__ may raise anything
@@ -254,8 +266,10 @@ class Keyer:
         held = identity.array_inside(value)
         if held is not None:
             reason = f"holds an array in `{held.removeprefix('.')}`, which its __hash__ refuses"
-            return self.refuse("array", what, reason, ARRAY_FIX)
-        return self.refuse("mutable", what, f"has a __hash__ that fails: {type(error).__name__}", MUTABLE_FIX)
+            self.refuse("array", what, reason, ARRAY_FIX)
+        self.refuse(
+            "mutable", what, f"has a __hash__ that fails: {type(error).__name__}", MUTABLE_FIX
+        )
 
 
 def holder_of(value: Any) -> Any:
