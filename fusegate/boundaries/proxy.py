@@ -124,6 +124,13 @@ class _Cold:
             _HOLD.__set__(proxy, ready)
         return out
 
+    @property
+    def __class__(self) -> type:
+        # The runtime's export asks isinstance() of a function that may not have been called yet.
+        if self._spec.filter or resolve.loaded() is None:
+            return _Cold
+        return jit.jitted_type()
+
     def __getattr__(self, name: str) -> Any:
         # Dunder look-ups (copy, pickle, pytest's collection) must not make a jit, or want a runtime.
         if name.startswith("__") or resolve.loaded() is None:

@@ -30,7 +30,8 @@ class _RunCommand(click.Command):
                 break
             if word.startswith("-m"):  # `-m MODULE` or `-mMODULE`
                 end = position + (2 if word == "-m" else 1)
-                args = [*args[:end], "--", *args[end:]]
+                if end <= len(args):
+                    args = [*args[:end], "--", *args[end:]]
                 break
             position += 2 if word in {"--mode", "--json", "--html"} else 1
         return super().parse_args(ctx, args)

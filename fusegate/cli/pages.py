@@ -63,7 +63,7 @@ def page_of(rule: Rule) -> str:
             return page.read_text(encoding="utf-8")
     return (
         f"# {rule.code} {rule.slug}\n\n{rule.summary}\n\n## How to fix it\n\n{rule.remedy}\n\n"
-        "*This installation holds no longer page of the rule.*\n"
+        "*The page of this rule is missing from this installation.*\n"
     )
 
 

@@ -64,6 +64,7 @@ class Script:
         _set_arguments(self.path, self.args, os.path.dirname(os.path.realpath(path)))
         main = _new_main()
         main.__file__ = path
+        vars(main)["__cached__"] = None
         main.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
         with io.open_code(path) as file:
             source = file.read()
@@ -89,15 +90,15 @@ class Module:
             click.UsageError: It does not, or it is no module's name.
         """
         _set_import_path(os.getcwd())
-        top = self.name.partition(".")[0]
-        if not all(part.isidentifier() for part in self.name.split(".")):
+        top, *below = self.name.split(".")
+        if not all(part.isidentifier() for part in (top, *below)):
             raise click.UsageError(f"{self.name!r} is not the name of a module")
-        try:
-            found = importlib.util.find_spec(top)
-        except ValueError:  # `__main__` and the like: in sys.modules without a spec
-            found = None
+        # `__main__` is this command itself.
+        found = importlib.util.find_spec(top) if top != "__main__" else None
         if found is None:
             raise click.UsageError(f"no module named {top}")
+        if below and found.submodule_search_locations is None:
+            raise click.UsageError(f"no module named {self.name}: {top} is not a package")
 
     def execute(self) -> None:
         """Runs the module as `__main__`.

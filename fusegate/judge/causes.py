@@ -108,7 +108,10 @@ def _structure(before: Signature, after: Signature) -> Iterator[Cause]:
     def kinds(signature: Signature) -> dict[str, tuple[str, tuple[str, ...]]]:
         return {node.path: (node.kind, node.suffixes) for node in signature.nodes}
 
-    old, new = shapes(before), shapes(after)
+    # A leaf that is data here and static there is told as a leaf of another type.
+    turned = {s.path for s in before.statics} ^ {s.path for s in after.statics}
+    old = {path: text for path, text in shapes(before).items() if path not in turned}
+    new = {path: text for path, text in shapes(after).items() if path not in turned}
     old_kinds, new_kinds = kinds(before), kinds(after)
     told: list[str] = []
     for path in sorted(dict.fromkeys((*new, *old)), key=len):
@@ -235,9 +238,8 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_function(value: Any) -> bool:
-    return isinstance(
-        value,
-        (types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial),
+    return isinstance(value, (types.MethodType, functools.partial)) or (
+        callable(value) and not isinstance(value, type) and hasattr(value, "__qualname__")
     )
 
 

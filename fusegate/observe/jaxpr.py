@@ -173,7 +173,7 @@ class _Reader:
             name = str(jaxprs.parameter(equation, "name"))
             self._summary.composites[name] += 1
             fused = name if name in self._walk.fused_regions else OPAQUE
-        elif kind is Kind.CALL and programs:
+        elif kind is Kind.CALL and programs and not jaxprs.is_inlined(equation):
             defined = jaxprs.definition(programs[0])
             donates = any(jaxprs.parameter(equation, "donated_invars") or ())
             called = str(jaxprs.parameter(equation, "name") or "jit")

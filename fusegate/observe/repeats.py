@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -16,8 +15,6 @@ MIN_EQUATIONS: Final = 4 * MIN_TIMES
 """Equations below which no program and no line is looked at."""
 SHOWN: Final = 12
 """Equations of a pattern that are kept to be shown."""
-
-_Signature = tuple[str, tuple[Any, ...]]
 
 
 def find(
@@ -50,35 +47,35 @@ def find(
                 continue
             seen.add((stack, marker))
         by_stack.setdefault(stack, []).append(equation)
-    by_line: dict[Location, list[Any]] = {}
+    by_line: dict[Location, list[list[Any]]] = {}
     for stack, members in by_stack.items():
         if len(members) >= MIN_TIMES:
             line = line_of(stack)
             if line is not None:
-                by_line.setdefault(line, []).extend(members)
+                by_line.setdefault(line, []).append(members)
     found = [
         repeat
-        for line, members in by_line.items()
-        if len(members) >= MIN_EQUATIONS and (repeat := _pattern(line, members)) is not None
+        for line, groups in by_line.items()
+        if sum(map(len, groups)) >= MIN_EQUATIONS and (repeat := _pattern(line, groups)) is not None
     ]
     return sorted(found, key=lambda repeat: -repeat.equations)
 
 
-def _pattern(line: Location, members: list[Any]) -> Repeat | None:
-    counts: Counter[_Signature] = Counter()
-    texts: dict[_Signature, str] = {}
-    for equation in members:
-        name = equation.primitive.name
-        first = equation.outvars[0] if equation.outvars else None
-        signature = (name, jaxprs.shape_key(first))
-        if signature not in counts:
-            texts[signature] = f"{name} {jaxprs.shape_text(first)}".strip()
-        counts[signature] += 1
-    repeated = {key: count for key, count in counts.items() if count >= MIN_TIMES}
-    if not repeated:
-        return None
-    times = min(repeated.values())
-    pattern = tuple(
-        texts[key] for key, count in repeated.items() for _ in range(min(count // times, SHOWN))
-    )
-    return Repeat(line, sum(repeated.values()), times, pattern[:SHOWN])
+def _pattern(line: Location, groups: list[list[Any]]) -> Repeat | None:
+    """The equations of one line that come again on equal shapes, one entry per place in the line."""
+    total = 0
+    times: list[int] = []
+    pattern: list[str] = []
+    for members in groups:
+        shapes: dict[Any, list[Any]] = {}
+        for equation in members:
+            result = equation.outvars[0] if equation.outvars else None
+            shapes.setdefault((equation.primitive.name, jaxprs.shape_key(result)), []).append(
+                result
+            )
+        for (name, _), results in shapes.items():
+            if len(results) >= MIN_TIMES:
+                total += len(results)
+                times.append(len(results))
+                pattern.append(f"{name} {jaxprs.shape_text(results[0])}".strip())
+    return Repeat(line, total, min(times), tuple(pattern[:SHOWN])) if times else None

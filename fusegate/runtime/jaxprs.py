@@ -9,13 +9,14 @@ missing makes the answer None or empty, never an error.
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fusegate.errors import Location
-from fusegate.runtime import arrays, frames, resolve
+from fusegate.runtime import arrays, frames, resolve, trees
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -30,6 +31,34 @@ class Step(NamedTuple):
 
     name: str
     transform: bool
+
+
+def trace_program(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Traces a function and returns its closed jaxpr; nothing is compiled and nothing runs.
+
+    Public: a jitted function's own `trace`, which knows its static arguments, else `make_jaxpr`. Every
+    argument leaf that is neither an array nor a number is held fixed, as under `filter_jit`.
+
+    Args:
+        fn: A plain function, a jitted one or a boundary.
+        args: Its arguments; arrays may be `ShapeDtypeStruct`s.
+        kwargs: Its keyword arguments.
+    """
+    trace = getattr(fn, "trace", None)
+    if callable(trace):
+        return trace(*args, **kwargs).jaxpr
+    fn = inspect.unwrap(fn)
+    leaves, treedef = trees.leaves_of((args, kwargs))
+    traced = [hasattr(x, "shape") or isinstance(x, (bool, int, float, complex)) for x in leaves]
+
+    def run(arrays_only: list[Any]) -> Any:
+        rest = iter(arrays_only)
+        full = [next(rest) if given else x for x, given in zip(leaves, traced, strict=True)]
+        inner_args, inner_kwargs = treedef.unflatten(full)
+        return fn(*inner_args, **inner_kwargs)
+
+    passed = [x for x, given in zip(leaves, traced, strict=True) if given]
+    return resolve.required().module.make_jaxpr(run)(passed)
 
 
 def identity(program: Any) -> tuple[int, ...]:
@@ -67,6 +96,15 @@ def sub_programs(equation: Any) -> Iterator[Any]:
 def parameter(equation: Any, name: str) -> Any:
     """A parameter of an equation; None where it has none of that name."""
     return equation.params.get(name)
+
+
+def is_inlined(equation: Any) -> bool:
+    """Whether a nested jit is spliced into its caller when the program is lowered, so leaves no call.
+
+    From jax 0.12 `inline=True` keeps the equation (`Inline.JAX_LATE`); before, it was spliced at once.
+    """
+    inline = equation.params.get("inline")
+    return inline is True or getattr(inline, "name", "") in {"JAX_EARLY", "JAX_LATE"}
 
 
 def definition(program: Any) -> Location | None:

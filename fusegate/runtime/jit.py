@@ -39,6 +39,17 @@ def make_jit(fn: Callable[..., Any], **keywords: Any) -> Any:
     return resolve.required().module.jit(fn, **keywords)
 
 
+@functools.cache
+def _jitted_type(runtime_name: str) -> type:
+    assert resolve.required().name == runtime_name
+    return type(make_jit(lambda: None))
+
+
+def jitted_type() -> type:
+    """The class of a jitted function, told from one: it has no public name."""
+    return _jitted_type(resolve.required().name)
+
+
 def is_jitted(value: object) -> bool:
     """Whether a callable is the runtime's compiled function, or Equinox's wrapper of one.
 
@@ -46,7 +57,9 @@ def is_jitted(value: object) -> bool:
     the newest, equinox 0.13.8.
     """
     kind = type(value)
-    return kind.__name__ == "PjitFunction" or (
+    return kind.__name__ in {"PjitFunction", "PmapFunction"} or (
+        kind.__name__ == "Compiled" and kind.__module__.endswith("stages")
+    ) or (
         kind.__name__ == "_JitWrapper" and kind.__module__.startswith("equinox.")
     )
 

@@ -49,6 +49,14 @@ class CallableKeyer(Keyer):
             return self._function(value)
         return super().callable(value)
 
+    def singleton(self, value: Any) -> bool:
+        """Whether an object that compares by identity may: a sentinel is a value, and so is a default."""
+        return (
+            type(value) is object
+            or identity.is_kept_by_its_module(value)
+            or super().singleton(value)
+        )
+
     def _function(self, function: types.FunctionType) -> Hashable:
         for depth, outer in enumerate(self._open):
             if outer is function:  # it calls itself, or one that calls it

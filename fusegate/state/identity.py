@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import sys
 import types
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
+from weakref import WeakValueDictionary
 
 from fusegate.runtime import resolve
 from fusegate.state import content
 
-STABLE_MARK: Final = "__fusegate_stable__"
-"""Attribute of a callable that `bind` or `stable` made: a weak reference to that very callable."""
+_stable: Final[WeakValueDictionary[int, Any]] = WeakValueDictionary()
+"""The callables that `bind` and `stable` made, by id."""
 
 _DESCRIPTORS: Final = (
     types.MethodDescriptorType,
@@ -81,8 +82,7 @@ def is_module_level(value: Any) -> bool:
     """
     if isinstance(value, _DESCRIPTORS):
         return True
-    mark = getattr(value, "__dict__", {}).get(STABLE_MARK)
-    if mark is not None and mark() is value:
+    if _stable.get(id(value)) is value:
         return True
     module = module_of(value)
     if module is None:
@@ -127,9 +127,19 @@ def _unwrapped(found: Any) -> Iterator[Any]:
 
 
 def is_process_singleton(value: Any) -> bool:
-    """Whether an object that compares by identity exists once per process: a device of the runtime."""
+    """Whether an object that compares by identity exists once per value: a device, a PartitionSpec."""
     runtime = resolve.loaded()
-    return runtime is not None and isinstance(value, runtime.module.Device)
+    if runtime is None:
+        return False
+    return isinstance(value, runtime.module.Device) or (
+        type(value).__module__.partition(".")[0] in {"jax", runtime.name} and _is_interned(value)
+    )
+
+
+def _is_interned(value: Any) -> bool:
+    """Whether a class of the runtime hands out one object per value: a copy is the same one."""
+    makes_its_own = type(value).__new__ is not object.__new__
+    return makes_its_own and copy.copy(value) is value
 
 
 def has_eq_of(cls: type, base: type) -> bool:
@@ -143,6 +153,12 @@ def has_generated_eq(cls: type) -> bool:
     code = getattr(cls.__eq__, "__code__", None)
     # dataclasses compiles its methods from a string; a method in a source file has the file's name.
     return isinstance(code, types.CodeType) and code.co_filename == "<string>"
+
+
+def is_kept_by_its_module(value: Any) -> bool:
+    """Whether the module of an object's class holds it: a strategy or a default that all users share."""
+    module = module_of(value)
+    return module is not None and any(item is value for item in list(vars(module).values()))
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
@@ -182,4 +198,4 @@ def array_inside(value: Any) -> str | None:
 
 def mark_stable(value: Any) -> None:
     """Marks a callable as the only one of its value."""
-    value.__dict__[STABLE_MARK] = weakref.ref(value)
+    _stable[id(value)] = value

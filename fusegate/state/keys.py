@@ -226,6 +226,10 @@ class Keyer:
             self.refuse("identity", names.of_callable(value), reason, CALLABLE_FIX)
         return Same(value)
 
+    def singleton(self, value: Any) -> bool:
+        """Whether an object that compares by identity is the only one of its value in the process."""
+        return identity.is_process_singleton(value)
+
     def _dataclass(self, value: Any) -> Hashable | None:
         """The key of a dataclass with the generated `__eq__`; None where it has its own."""
         cls = type(value)
@@ -240,7 +244,7 @@ class Keyer:
     def _other(self, value: Any) -> Hashable:
         cls = type(value)
         if identity.has_eq_of(cls, object):
-            if identity.is_process_singleton(value):
+            if self.singleton(value):
                 return Same(value)
             what = names.of_type(cls)
             self.refuse(

@@ -103,7 +103,7 @@ def strict_differences(
             yield from strict_differences(before[key], after[key], f"{path}[{key!r}]", depth - 1)
     elif isinstance(before, (frozenset, set)):
         partner = {item: item for item in after}
-        for item in before & after:
+        for item in before - (before - after):
             yield from strict_differences(item, partner[item], f"{path}{{}}", depth - 1)
     elif not identity.is_function_like(before):
         old, new = identity.attributes_of(before), identity.attributes_of(after)
@@ -180,16 +180,21 @@ def try_out(value: Any) -> Fault | None:
 
 def _culprit(value: Any, depth: int = _DEPTH) -> Fault | None:
     """The part because of which an object does not equal its twin."""
-    for name, part in identity.attributes_of(value).items():
+    parts = identity.attributes_of(value)
+    if not equal(_of_parts(type(value), parts), value):  # it is the object itself, not a part of it
+        return None
+    for name, part in parts.items():
         rebuilt = Rebuild().twin(part)
-        if rebuilt is part:
-            continue
-        probe = object.__new__(type(value))
-        for other, kept in identity.attributes_of(value).items():
-            object.__setattr__(probe, other, rebuilt if other == name else kept)
-        if not equal(probe, value):
+        if rebuilt is not part and not equal(_of_parts(type(value), parts | {name: rebuilt}), value):
             return _deepest(part, f".{name}", depth)
     return None
+
+
+def _of_parts(cls: type, parts: dict[str, Any]) -> Any:
+    made = object.__new__(cls)
+    for name, part in parts.items():
+        object.__setattr__(made, name, part)
+    return made
 
 
 def _deepest(part: Any, path: str, depth: int) -> Fault:
@@ -263,7 +268,7 @@ class Rebuild:
 
     def _object(self, value: Any, depth: int) -> Any:
         cls = type(value)
-        if cls is object or hasattr(cls, "__del__") or _is_kept_by_its_module(value):
+        if cls is object or hasattr(cls, "__del__") or identity.is_kept_by_its_module(value):
             return value
         parts = identity.attributes_of(value)
         try:
@@ -273,10 +278,5 @@ class Rebuild:
                 object.__setattr__(twin, name, self.twin(part, depth))
         except (TypeError, AttributeError):  # an extension type; it is made by its own means only
             return value
-        return twin if parts or identity.has_eq_of(cls, object) else value
+        return twin
 
-
-def _is_kept_by_its_module(value: Any) -> bool:
-    """Whether the module of an object's class holds it: a strategy object that all users share."""
-    module = identity.module_of(value)
-    return module is not None and any(item is value for item in list(vars(module).values()))

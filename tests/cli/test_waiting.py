@@ -103,7 +103,7 @@ def test_the_status_line_goes_when_the_work_is_done_and_the_streams_stay_the_pro
     waiting.tick()
     assert "compiling fold, 2 s" in out.getvalue()
     assert (sys.stdout, sys.stderr) == streams
-    print("from the program")
+    sys.stdout.write("from the program\n")
     waiting.on_phase("compile", "fold", False)
     assert waiting._live is None
     assert capsys.readouterr() == ("from the program\n", "")

@@ -36,7 +36,7 @@ def test_a_report_holds_what_was_counted(hand):
 def test_every_counter_has_its_figure_in_stats():
     counted = {field.name for field in dataclasses.fields(Counters)}
     assert counted <= {field.name for field in dataclasses.fields(Stats)}
-    counters = Counters(**{name: 7 for name in counted - {"keys", "causes"}})
+    counters = Counters(**dict.fromkeys(counted - {"keys", "causes"}, 7))
     one = Stats.of(counters, name="f", role="island", defined=None)
     assert {getattr(one, name) for name in counted - {"keys", "causes"}} == {7}
 

@@ -43,8 +43,8 @@ def test_a_page_holds_the_whole_report(hand):
         "again: `state.table` f32[1024] -> f32[512] (shape)",
         "FG201 retrace: island `fold`",
         "count: 3",
-        "host op ×1: grind",
-        "FG202 ×1: a new batch once a day",
+        "host op \u00d71: grind",
+        "FG202 \u00d71: a new batch once a day",
         "FG210 at /app/prover.py:131, used by nothing: was needed once",
     ):
         assert words in page.text
