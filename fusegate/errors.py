@@ -163,7 +163,7 @@ class FusegateError(Exception):
     """Base class of everything that fusegate raises on its own account, misuse apart."""
 
 
-class RuntimeOrderError(FusegateError):
+class RuntimeOrderError(FusegateError, ValueError):
     """`jax` was imported before `frx`, so neither works: FRX aliases the name `jax` to itself."""
 
 

@@ -12,10 +12,10 @@ from typing import Any
 from fusegate import ledger
 from fusegate.boundaries import filtering
 from fusegate.boundaries.spec import BoundarySpec
-from fusegate.observe import signature
+from fusegate.observe import owners, signature
 from fusegate.runtime import arrays, context, frames, trees
 
-_OWNER = "__fusegate_spec__"
+_OWNER = owners.SPEC_MARK
 _ASIDE = frozenset({"jit_trace", "jit_lower", "jit_eval_shape", "eval_shape", "make_jaxpr_f"})
 
 

@@ -21,10 +21,10 @@ from typing import (
 from fusegate.boundaries.proxy import Boundary
 from fusegate.boundaries.spec import BoundarySpec, Declaration
 from fusegate.config import Mode, ModeName
-from fusegate.errors import Location
 from fusegate.judge import traces
 from fusegate.judge.deliver import deliver
 from fusegate.judge.traces import MaxTraces
+from fusegate.observe.health import guarded
 from fusegate.runtime import frames, jit
 
 P = ParamSpec("P")
@@ -107,6 +107,7 @@ class Options(JitKeywords, total=False):
     name: str | None
 
 
+_CONTRACT: Final = frozenset({"reductions", "allow_primitives"})
 _OWN: Final = frozenset(field.name for field in dataclasses.fields(Declaration)) - {
     "role",
     "jit_keywords",
@@ -149,7 +150,7 @@ def island(fn: Any = None, /, **options: Any) -> Any:
         >>> fusegate.stats(fold).traces
         1
     """
-    return _decorate("island", fn, options, frames.user_location())
+    return _decorate("island", fn, options)
 
 
 @overload
@@ -189,7 +190,7 @@ def single_zone(fn: Any = None, /, **options: Any) -> Any:
         >>> fusegate.stats(halve).traces  # both rounds melted into the one program
         0
     """
-    return _decorate("single zone", fn, options, frames.user_location())
+    return _decorate("single zone", fn, options)
 
 
 @overload
@@ -244,38 +245,44 @@ def round_body(
         5.0
     """
     options |= {"reductions": reductions, "allow_primitives": allow_primitives}
-    return _decorate("round body", fn, options, frames.user_location())
+    return _decorate("round body", fn, options)
 
 
-def _decorate(role: str, fn: Any, options: dict[str, Any], where: Location | None) -> Any:
+def _decorate(role: str, fn: Any, options: dict[str, Any]) -> Any:
+    own = _OWN if role == "round body" else _OWN - _CONTRACT
     declaration = Declaration(
         role,
-        {key: value for key, value in options.items() if key not in _OWN},
-        **{key: value for key, value in options.items() if key in _OWN},
+        {key: value for key, value in options.items() if key not in own},
+        **{key: value for key, value in options.items() if key in own},
     )
     if fn is None:
-        return lambda inner: _bound(declaration, inner, where)
-    return _bound(declaration, fn, where)
+        return lambda inner: _bound(declaration, inner)
+    return _bound(declaration, fn)
 
 
-def _bound(declaration: Declaration, fn: Any, where: Location | None) -> Any:
+def _bound(declaration: Declaration, fn: Any) -> Any:
     __tracebackhide__ = True
     if isinstance(fn, staticmethod):
-        return staticmethod(_bound(declaration, fn.__func__, where))
+        return staticmethod(_bound(declaration, fn.__func__))
     if isinstance(fn, classmethod):
         # The class is a static argument: no jit accepts a class as an array.
         keywords = dict(declaration.jit_keywords)
         nums = keywords.get("static_argnums") or ()
         keywords["static_argnums"] = (0, *((nums,) if isinstance(nums, int) else nums))
         inner = dataclasses.replace(declaration, jit_keywords=keywords)
-        return classmethod(_bound(inner, fn.__func__, where))
+        return classmethod(_bound(inner, fn.__func__))
     shared = _shared(declaration, fn)
     spec = shared if shared is not None else declaration.spec(fn)
     inner_boundary = _inner_boundary(fn)
     if inner_boundary:
-        found = traces.check_declaration(spec, where, inner_boundary)
-        deliver(found, spec.mode(), spec, allow=spec.allow)
+        guarded("declarations", spec.mode(), lambda: _refuse(spec, inner_boundary))
     return Boundary(spec)
+
+
+def _refuse(spec: BoundarySpec, inner: str) -> None:
+    __tracebackhide__ = True
+    found = traces.check_declaration(spec, frames.user_location(), inner)
+    deliver(found, spec.mode(), spec, allow=spec.allow)
 
 
 def _shared(declaration: Declaration, fn: Any) -> BoundarySpec | None:

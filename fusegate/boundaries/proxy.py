@@ -31,7 +31,8 @@ if not isinstance(_HOLD, types.GetSetDescriptorType):
         "Install a wrapt wheel for this interpreter, and unset WRAPT_DISABLE_EXTENSIONS."
     )
 
-_NOT_JAX_TYPE = "not a valid JAX type"
+_NO_ARRAY = ("not a valid JAX type", "Error interpreting argument to")
+"""How the runtime's refusals of a leaf that is no array begin; there is no class of its own for them."""
 
 
 class Boundary(wrapt.CallableObjectProxy):  # type: ignore[misc]
@@ -179,7 +180,7 @@ def compiled(spec: BoundarySpec) -> Any:
 
 def _explain_leaf(spec: BoundarySpec, error: TypeError) -> None:
     """Says which decorator argument accepts a leaf that plain `jit` refuses."""
-    if not spec.filter and _NOT_JAX_TYPE in str(error):
+    if not spec.filter and any(text in str(error) for text in _NO_ARRAY):
         error.add_note(
             f"fusegate: {spec.role} `{spec.name}` traces every leaf of its arguments, as jit does. Declare "
             "filter=True to trace the arrays and keep every other leaf static, or name static arguments "
