@@ -11,6 +11,7 @@ Runs on FRX (CPython 3.11), CPU. The permutation is zorch's cheap one for tests:
 Fiat-Shamir transcript without its cost.
 """
 
+import contextlib
 import operator
 import time
 
@@ -132,7 +133,9 @@ def prove_and_verify():
         print(f"proof {seed + 1}: {(time.perf_counter() - start) * 1e3:8.1f} ms")
     accepted, reduced = accepts(messages, claim)
     assert accepted, "the verifier rejects the proof"
-    assert bool(final[0] * final[1] == reduced), "the proof ends in another claim than the tables do"
+    assert bool(final[0] * final[1] == reduced), (
+        "the proof ends in another claim than the tables do"
+    )
     print("proof verified:          yes")
     tampered = messages.at[0, 0].add(fnp.ones((), EF))
     assert not accepts(tampered, claim)[0], "the verifier accepts a tampered proof"
@@ -141,49 +144,34 @@ def prove_and_verify():
     assert (counted.traces, counted.compiles) == (1, 1), counted
 
 
-def caught(prover, code, kind, path, *calls):
-    """Runs the calls of a faulty prover in strict mode and checks what it is stopped with."""
+@contextlib.contextmanager
+def caught(code, kind, path, word=""):
+    """Checks that the block is stopped by a violation of this code, for this cause, at this argument."""
+    found = None
     try:
-        for arguments in calls:
-            prover(*arguments)
+        yield
     except fusegate.Violation as violation:
-        print(f"\n{violation}")
-        cause = violation.cause
-        assert violation.code == code, violation.code
-        assert cause is not None
-        assert cause.kind == kind, cause
-        assert path in cause.path, cause
-        return violation
-    raise AssertionError(f"{prover.__name__} was not stopped")
+        found = violation
+    assert found is not None, f"{code} for {kind} of `{path}` did not come"
+    assert (found.code, found.cause.kind, found.cause.path) == (code, kind, path), found
+    assert word in str(found.cause), found
+    print(f"caught {code} in {found.boundary}: {kind} of `{path}`")
 
 
 def main():
-    """Runs the prover and its twins."""
+    """Runs the prover, then its twins, each up to the call that strict mode stops."""
     with fusegate.mode("strict"):
         prove_and_verify()
-        found = caught(
-            prove_identity_permutation,
-            "FG201",
-            "meta_identity",
-            "transcript.permutation",
-            *((inputs(seed)[0], transcript(IdentityPermutation)) for seed in range(2)),
-        )
-        assert "IdentityPermutation" in str(found), found
-        caught(
-            prove_fresh_lambda,
-            "FG201",
-            "callable",
-            "summand",
-            *((inputs(seed)[0], transcript(), lambda a, b: a * b) for seed in range(2)),
-        )
-        caught(
-            prove_two_shapes,
-            "FG201",
-            "shape",
-            "tables",
-            *((inputs(0, variables)[0], transcript()) for variables in (5, 4)),
-        )
-    print()
+        small = [inputs(seed, variables=5)[0] for seed in range(2)]
+        with caught("FG201", "meta_identity", "transcript.permutation", "IdentityPermutation"):
+            for tables in small:
+                prove_identity_permutation(tables, transcript(IdentityPermutation))
+        with caught("FG201", "callable", "summand", "lambda"):
+            for tables in small:
+                prove_fresh_lambda(tables, transcript(), lambda a, b: a * b)
+        with caught("FG201", "shape", "tables", "[2,32] -> koalabearx4_mont[2,16]"):
+            for variables in (5, 4):
+                prove_two_shapes(inputs(0, variables)[0], transcript())
 
 
 if __name__ == "__main__":

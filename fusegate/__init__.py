@@ -2,6 +2,8 @@
 
 Importing this package imports no array library: the runtime is whichever of frx and jax the program has
 imported when a decorated function is first called.
+
+PYTEST_DONT_REWRITE: the plugin is loaded before pytest could rewrite anything here, and nothing here asserts.
 """
 
 from __future__ import annotations
@@ -39,11 +41,15 @@ if TYPE_CHECKING:
     from fusegate.judge.allow import allow as allow
     from fusegate.ledger import reset as reset
     from fusegate.report.model import (
+        DriverStats as DriverStats,
         Report as Report,
         Stats as Stats,
         report as report,
         stats as stats,
     )
+    from fusegate.state.bind import bind as bind, stable as stable
+    from fusegate.state.content import by_content as by_content
+    from fusegate.state.declare import meta as meta, replace as replace, state as state
 
 __version__ = "0.1.0"
 
@@ -56,7 +62,10 @@ _HOMES: dict[str, str] = {
     "RuntimeOrderError StateViolation TraceViolation TransferViolation Violation ViolationWarning",
     "judge.allow": "allow",
     "ledger": "reset",
-    "report.model": "Report Stats report stats",
+    "report.model": "DriverStats Report Stats report stats",
+    "state.bind": "bind stable",
+    "state.content": "by_content",
+    "state.declare": "meta replace state",
 }
 """Module below `fusegate` -> the public names that live there."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Protocol
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from fusegate.errors import Cause, Finding, Location
 
@@ -137,11 +137,17 @@ class DriverCounters:
     """What was seen inside one driver, in the calls that were observed.
 
     Attributes:
-        launches: Executables started.
-        eager: Those of them that no boundary owns.
+        launches: Executables started, those of host ops included.
+        eager: Those of them that neither a boundary nor another jit owns, outside a host op.
         reads: Device-to-host reads outside a host op.
         uploads: Implicit host-to-device transfers outside a host op.
         host_ops: Reason of each `with host_op()` -> how often it ran, at most `MAX_CAUSES` reasons.
+        jits: Name of each jit that is no boundary -> its launches, at most `MAX_CAUSES` names.
+        calls: Times the driver was entered; warn observes only some of them.
+        observed: How many of them were observed.
+        op_eager: Eager ops inside host ops.
+        op_reads: Reads inside host ops.
+        op_uploads: Implicit transfers to the device inside host ops.
     """
 
     launches: int = 0
@@ -149,6 +155,23 @@ class DriverCounters:
     reads: int = 0
     uploads: int = 0
     host_ops: dict[str, int] = field(default_factory=dict)
+    jits: dict[str, int] = field(default_factory=dict)
+    calls: int = 0
+    observed: int = 0
+    op_eager: int = 0
+    op_reads: int = 0
+    op_uploads: int = 0
+
+    def copy(self) -> DriverCounters:
+        """A snapshot that later counting leaves alone."""
+        return replace(self, host_ops=dict(self.host_ops), jits=dict(self.jits))
+
+
+class Unflushed(Protocol):
+    """Something that has counted what the ledger does not know of yet."""
+
+    def flush(self) -> None:
+        """Counts it into the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +214,7 @@ class Ledger:
         self._dropped = 0
         self._allowed: dict[tuple[str, str], int] = {}
         self._unused: dict[tuple[str, str, Location | None], None] = {}
+        self._programs: dict[Any, Any] = {}
 
     def space(self, spec: Spec) -> KeySpace:
         """The key space of a boundary, made on first use."""
@@ -225,15 +249,33 @@ class Ledger:
                 name, defined = "(further drivers)", None
             return self._drivers.setdefault((name, defined), DriverCounters())
 
-    def count_driver(self, name: str, defined: Location | None, op: str = "", **amounts: int) -> None:
-        """Adds to counters of a driver, by name, and one run of the host op with reason `op`."""
+    def count_driver(
+        self, name: str, defined: Location | None, *, op: str = "", jit: str = "", **amounts: int
+    ) -> None:
+        """Adds to counters of a driver, by name.
+
+        Args:
+            name: Name of the driver.
+            defined: Its definition site.
+            op: Reason of a host op that ran once more.
+            jit: Name of a jit that was launched once more.
+            **amounts: Counter -> what to add.
+        """
         with self._lock:
             counters = self.driver(name, defined)
             for what, amount in amounts.items():
                 setattr(counters, what, getattr(counters, what) + amount)
-            ops = counters.host_ops
-            if op and (op in ops or len(ops) < MAX_CAUSES):
-                ops[op] = ops.get(op, 0) + 1
+            for key, table in ((op, counters.host_ops), (jit, counters.jits)):
+                if key and (key in table or len(table) < MAX_CAUSES):
+                    table[key] = table.get(key, 0) + 1
+
+    def remember(self, key: Any, value: Any) -> Any:
+        """Keeps a value under a key, and returns the one that was kept before; None for the first."""
+        with self._lock:
+            earlier = self._programs.get(key)
+            if earlier is not None or len(self._programs) < MAX_FINDINGS:
+                self._programs[key] = value
+            return earlier
 
     def add_trace(self, spec: Spec, entry: TraceEntry, *, repeated: bool) -> None:
         """Records a finished trace; one whose signature was `repeated` adds no key."""
@@ -301,6 +343,8 @@ class Ledger:
 
     def snapshot(self) -> Snapshot:
         """Returns a frozen copy of everything counted and found."""
+        for one in list(_Current.unflushed):
+            one.flush()
         with self._lock:
             return Snapshot(
                 boundaries=tuple(
@@ -313,7 +357,7 @@ class Ledger:
                 unused_allows=tuple(key for key in self._unused if key[:2] not in self._allowed),
                 not_observed=dict(_Current.not_observed),
                 drivers=tuple(
-                    DriverEntry(*key, replace(counters, host_ops=dict(counters.host_ops)))
+                    DriverEntry(*key, counters.copy())
                     for key, counters in self._drivers.items()
                 ),
             )
@@ -328,6 +372,7 @@ class _Current:
     ledger: Ledger = Ledger()
     # Beside the ledger: what this process cannot see stays unseen after a reset.
     not_observed: ClassVar[dict[str, str]] = {}
+    unflushed: ClassVar[WeakSet[Unflushed]] = WeakSet()
 
 
 def mark_not_observed(what: str, why: str) -> None:
@@ -343,6 +388,11 @@ def mark_not_observed(what: str, why: str) -> None:
 def clear_not_observed(what: str) -> None:
     """Takes back `mark_not_observed`, once it can be seen again."""
     _Current.not_observed.pop(what, None)
+
+
+def watch_unflushed(one: Unflushed) -> None:
+    """Asks `one` to count what it has before each snapshot, for as long as it lives."""
+    _Current.unflushed.add(one)
 
 
 def current() -> Ledger:

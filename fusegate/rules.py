@@ -55,6 +55,13 @@ _ROWS: Final = (
         "Keep one boundary: decorate the plain function, or drop the inner jit.",
     ),
     Rule(
+        "FG102",
+        "rebuilt-callable",
+        Severity.ERROR,
+        "A callable built anew per call from the same code was compiled to an identical program again.",
+        "Build it once: at module level, as a method of the class, or with fusegate.bind.",
+    ),
+    Rule(
         "FG201",
         "retrace",
         Severity.ERROR,
@@ -144,6 +151,34 @@ _ROWS: Final = (
         Severity.ERROR,
         "A boundary traced or compiled after freeze().",
         "Warm this signature up before freezing, or pad the argument to a size that is warm.",
+    ),
+    Rule(
+        "FG301",
+        "host-read",
+        Severity.ERROR,
+        "A driver read an array back to the host, outside of a host op.",
+        "Keep the value on the device, read once after the loop, or mean it: with host_op(reason).",
+    ),
+    Rule(
+        "FG302",
+        "implicit-upload",
+        Severity.ERROR,
+        "A numpy array or a Python number was uploaded by a launch inside a driver.",
+        "Put it on the device once, before the loop.",
+    ),
+    Rule(
+        "FG303",
+        "eager-dispatch",
+        Severity.ERROR,
+        "A driver launched an op outside any boundary, more often than max_eager.",
+        "Move the op into an island, or mean it: with host_op(reason), or max_eager=.",
+    ),
+    Rule(
+        "FG304",
+        "per-item-dispatch",
+        Severity.ADVICE,
+        "A driver launched one boundary many times in a row on independent items.",
+        "Stack the items and launch once, with jax.vmap inside the boundary.",
     ),
     Rule(
         "FG401",

@@ -5,15 +5,18 @@ An assertion raises `AssertionError`, in every mode, and names the line of each 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fusegate import config
-from fusegate.errors import Location
 from fusegate.judge import fusion
 from fusegate.observe.jaxpr import program_facts
 from fusegate.runtime import frames, jaxprs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from fusegate.errors import Location
 
 __all__ = ["assert_fusion_ready"]
 

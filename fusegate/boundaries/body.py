@@ -18,12 +18,15 @@ from fusegate.config import Mode
 from fusegate.errors import Cause, Violation
 from fusegate.judge import causes, traces
 from fusegate.judge.deliver import deliver
+from fusegate.judge.state import check_drift
+from fusegate.observe.drift import StateFacts, drift_facts, states_in
 from fusegate.observe.health import guarded
 from fusegate.observe.progress import notify
 from fusegate.observe.signature import Signature
 from fusegate.runtime import frames, jit
 
 OBSERVER = "traces"
+STATES = "states"
 
 
 def traced_body(spec: BoundarySpec, fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,14 +65,29 @@ def traced_body(spec: BoundarySpec, fn: Callable[..., Any]) -> Callable[..., Any
 class Trace:
     """One run of a boundary's body under a jit trace."""
 
-    __slots__ = ("_aside", "_call", "_mode", "_signature", "_spec", "_start", "location")
+    __slots__ = (
+        "_aside",
+        "_call",
+        "_entered",
+        "_mode",
+        "_signature",
+        "_spec",
+        "_start",
+        "location",
+    )
 
     def __init__(
-        self, spec: BoundarySpec, mode: Mode, signature: Signature, call: frames.RuntimeCall | None
+        self,
+        spec: BoundarySpec,
+        mode: Mode,
+        signature: Signature,
+        entered: tuple[StateFacts, ...],
+        call: frames.RuntimeCall | None,
     ) -> None:
         self._spec = spec
         self._mode = mode
         self._signature = signature
+        self._entered = entered
         self._call = call
         self._aside = calls.is_aside(sys._getframe(2))
         self.location = frames.user_location(call.frame if call else sys._getframe(2))
@@ -92,8 +110,9 @@ class Trace:
             call = calls.call_of(spec, sys._getframe(4))
             passed = (call.args, call.kwargs) if call is not None else None
             signature = calls.capture(spec, args, kwargs, passed)
+            entered = drift_facts(calls.traced_arguments(spec, args, kwargs))
             notify("trace", spec.name, True)
-            return cls(spec, mode, signature, call)
+            return cls(spec, mode, signature, entered, call)
 
         return guarded(OBSERVER, mode, start)
 
@@ -106,13 +125,13 @@ class Trace:
         __tracebackhide__ = True
         notify("trace", self._spec.name, False)
         ledger.current().count(self._spec, traces=1, failed_traces=1)
-        if not isinstance(error, Violation) and isinstance(error, jit.traced_read_errors()):
-            if getattr(error, "__fusegate_told__", False):
-                return  # told by the boundary around which it passed first
+        if isinstance(error, Violation) or not isinstance(error, jit.traced_read_errors()):
+            return
+        if not getattr(error, "__fusegate_told__", False):  # not told by a boundary further in
             error.__fusegate_told__ = True  # type: ignore[attr-defined]
-            self._told(error)
+            guarded(OBSERVER, self._mode, lambda: self._told(error))
 
-    def _told(self, error: Exception) -> None:
+    def _told(self, error: BaseException) -> None:
         __tracebackhide__ = True
         found = traces.check_read(self._spec, error, frames.raised_at(error.__traceback__))
         error.add_note(str(found))
@@ -130,6 +149,15 @@ class Trace:
         seconds = time.perf_counter() - self._start
         notify("trace", self._spec.name, False)
         guarded(OBSERVER, self._mode, lambda: self._judge(zone, seconds))
+        if self._entered:
+            guarded(STATES, self._mode, lambda: self._judge_states(out))
+
+    def _judge_states(self, out: Any) -> None:
+        __tracebackhide__ = True
+        left = states_in(calls.result_of(out))
+        once = self._spec.budget.max_traces == 1
+        for found in check_drift(self._spec, self._entered, left, once, self.location):
+            deliver(found, self._mode, self._spec, allow=self._spec.allow)
 
     def _judge(self, zone: melt.Zone, seconds: float) -> None:
         __tracebackhide__ = True
@@ -158,10 +186,10 @@ class Trace:
             )
             if found is not None:
                 deliver(found, self._mode, spec, allow=spec.allow)
-        nested = self._call is None or not calls.is_executing(self._call)
-        entry = ledger.TraceEntry(self._signature, aside=self._aside, confirmed=nested)
+        own = self._call is not None and calls.has_own_program(self._call)
+        entry = ledger.TraceEntry(self._signature, aside=self._aside, confirmed=not own)
         book.add_trace(spec, entry, repeated=bool(repeated))
-        if not nested and self._call is not None:
+        if own and self._call is not None:
             calls.traced_now(self._call, entry, zone)
 
     def _cause(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
@@ -72,6 +72,25 @@ def is_executing(call: frames.RuntimeCall) -> bool:
         return False
     leaves, _ = trees.leaves_of((call.args, call.kwargs))
     return not any(arrays.is_tracer(leaf) for leaf in leaves)
+
+
+def has_own_program(call: frames.RuntimeCall) -> bool:
+    """Whether a call leads to a program of its own: it executes, or asks for one by `.lower` or `.trace`."""
+    return not call.direct or is_executing(call)
+
+
+def traced_arguments(
+    spec: BoundarySpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """(name, value) of each argument that a boundary traces, whichever way it hands them on."""
+    if spec.filter:
+        args, kwargs = filtering.joined(spec, *args)[1:]
+    return spec.arguments.traced(args, kwargs)
+
+
+def result_of(out: Any) -> Any:
+    """What the user's function returned, whichever way the boundary hands it on."""
+    return out.token.combine(out.data) if type(out) is filtering.Mixed else out
 
 
 def capture(

@@ -146,7 +146,7 @@ class FilterCall:
         self._spec = spec
         self._memory = _Memory()
         self._own = () if trees.node_of(spec.fn) is None else (spec.fn,)
-        self._donated = donated_positions(spec)
+        self._donated = _donated_positions(spec)
         self.jitted: Any = None
 
     def split(
@@ -192,6 +192,12 @@ class FilterCall:
         return getattr(self.__dict__["jitted"], name)
 
 
+def _donated_positions(spec: BoundarySpec) -> frozenset[int]:
+    """Positions of the donated arguments in a call whose arguments are bound by position."""
+    count = len(spec.arguments.signature.parameters) if spec.arguments.signature else 0
+    return frozenset(i % count if i < 0 else i for i in spec.arguments.donated_nums)
+
+
 def joined(
     spec: BoundarySpec, donated: Any, data: Any, static: tuple[Any, ...]
 ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
@@ -217,17 +223,6 @@ def filtered(spec: BoundarySpec) -> Callable[..., Any]:
     return run
 
 
-def donated_positions(spec: BoundarySpec) -> frozenset[int]:
-    """Positions of the arguments whose arrays are donated."""
-    nums = spec.jit_keywords.get("donate_argnums") or ()
-    names = spec.jit_keywords.get("donate_argnames") or ()
-    found = {nums} if isinstance(nums, int) else set(nums)
-    parameters = list(spec.arguments.signature.parameters) if spec.arguments.signature else []
-    wanted = (names,) if isinstance(names, str) else tuple(names)
-    found |= {parameters.index(name) for name in wanted}
-    return frozenset(i % len(parameters) if i < 0 else i for i in found)
-
-
 def capture(
     spec: BoundarySpec,
     args: tuple[Any, ...],
@@ -240,7 +235,7 @@ def capture(
     is_array = modules.array_predicate()
     leaves: list[Leaf] = []
     statics: list[Static] = list(whole.statics)
-    values = signature.values_by_path(spec.arguments, plain_args, plain_kwargs)
+    values = signature.values_by_path(spec.arguments.traced(plain_args, plain_kwargs))
     for leaf in whole.leaves:
         value = values[leaf.path]
         if is_array(value):

@@ -8,6 +8,7 @@ called eagerly in the meantime still runs its own program.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 from collections.abc import Iterator
@@ -18,14 +19,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fusegate import ledger
 from fusegate.boundaries.spec import BoundarySpec
 from fusegate.config import Mode
-from fusegate.runtime import arrays, jit, resolve, trees
+from fusegate.errors import Location
+from fusegate.observe.program import MARKER
+from fusegate.runtime import arrays, frames, jit, resolve, trees
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-MARKER = "fusegate.round_body:"
-"""Prefix of the name scope around the equations of a melted round body."""
-
 
 class Exchangeable(Protocol):
     """A proxy whose callable can be exchanged."""
@@ -39,14 +38,14 @@ class Melted:
     """One melted call in a trace.
 
     Attributes:
-        marker: Name scope of its equations.
         spec: The round body.
         shapes: What its traced arguments were, as text.
+        location: The user line that calls it.
     """
 
-    marker: str
     spec: BoundarySpec
     shapes: tuple[str, ...]
+    location: Location | None
 
 
 @dataclass
@@ -65,6 +64,8 @@ class _Stack(threading.local):
 _stack = _Stack()
 _lock = threading.RLock()
 _proxies: weakref.WeakSet[Any] = weakref.WeakSet()
+_contracts: weakref.WeakValueDictionary[str, BoundarySpec] = weakref.WeakValueDictionary()
+_numbers = itertools.count(1)
 
 
 class _Depth:
@@ -128,12 +129,27 @@ def melting_callable(spec: BoundarySpec, compiled: Callable[..., Any]) -> Callab
     return call
 
 
+def contract_marker(spec: BoundarySpec) -> str:
+    """The part of the name scope that all melted calls of one round body share."""
+    marker = spec.attributes.get("marker")
+    if marker is None:
+        marker = f"{MARKER}{spec.name}#{next(_numbers)}"
+        marker = spec.attributes.setdefault("marker", marker)
+        _contracts[marker] = spec
+    return str(marker)
+
+
+def contract_of(marker: str) -> BoundarySpec | None:
+    """The round body behind the shared part of a name scope, where it is still alive."""
+    return _contracts.get(marker)
+
+
 def _note(spec: BoundarySpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Notes one melted call in the innermost zone; the name scope for its equations."""
     zone = _stack.zones[-1]
-    marker = f"{MARKER}{spec.name}#{len(zone.melted)}"
     leaves, _ = trees.leaves_of((args, kwargs))
     shapes = tuple(arrays.describe(leaf) for leaf in leaves)
-    zone.melted.append(Melted(marker, spec, shapes))
+    zone.melted.append(Melted(spec, shapes, frames.user_location()))
     if spec.mode() is not Mode.OFF:
         ledger.current().count(spec, melted=1)
-    return marker
+    return f"{contract_marker(spec)}.{len(zone.melted)}"

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import wrapt
 
-from fusegate.boundaries import body, calls, melt, watch
-from fusegate.boundaries.filtering import FilterCall, donated_positions, filtered
+from fusegate.boundaries import body, calls, melt, programs, watch
+from fusegate.boundaries.filtering import FilterCall, filtered
 from fusegate.boundaries.spec import BoundarySpec
 from fusegate.runtime import events, jit, resolve
 
@@ -35,7 +35,7 @@ _NO_ARRAY = ("not a valid JAX type", "Error interpreting argument to")
 """How the runtime's refusals of a leaf that is no array begin; there is no class of its own for them."""
 
 
-class Boundary(wrapt.CallableObjectProxy):  # type: ignore[misc]
+class Boundary(wrapt.CallableObjectProxy):  # type: ignore[type-arg]
     """A function with a declared jit boundary around it.
 
     Everything that the runtime's jitted function offers (`lower`, `trace`, `eval_shape`, `clear_cache`)
@@ -48,7 +48,7 @@ class Boundary(wrapt.CallableObjectProxy):  # type: ignore[misc]
         if spec.role == "round body":
             melt.register(self)
 
-    @property
+    @property  # type: ignore[misc]
     def __wrapped__(self) -> Any:
         """The user's function."""
         return self._self_spec.fn
@@ -158,11 +158,12 @@ def compiled(spec: BoundarySpec) -> Any:
     if ready is None:
         resolve.required()
         watch.install(spec)
+        programs.register(spec)
         if spec.filter:
             keywords = {
                 key: value for key, value in spec.jit_keywords.items() if not key.startswith("donate")
             }
-            if donated_positions(spec):
+            if spec.arguments.donated_nums:
                 keywords["donate_argnums"] = (0,)
             ready = FilterCall(spec)
             traced = body.traced_body(spec, filtered(spec))
@@ -200,4 +201,4 @@ def spec_of(boundary: Any) -> BoundarySpec:
         raise TypeError(
             f"{type(boundary).__name__} is no boundary: decorate it with island, single_zone or round_body"
         )
-    return boundary._self_spec  # type: ignore[no-any-return]  # noqa: SLF001
+    return boundary._self_spec

@@ -51,12 +51,11 @@ class Entry:
         scope: The scope, where there is one.
     """
 
-    __slots__ = ("_installed", "_thread", "scope")
+    __slots__ = ("_reads", "scope")
 
     def __init__(self, spec: DriverSpec, frame: FrameType | None = None, *, bound: bool = False) -> None:
         self.scope: launches.Scope | None = None
-        self._installed = (False, False)
-        self._thread = threading.get_ident()
+        self._reads = False
         if not _active() and resolve.loaded() is None:
             return
         mode = spec.mode()
@@ -71,8 +70,8 @@ class Entry:
         rebuilds.install()
         found = DriverScope(spec, mode, frame, bound=bound)
         fast, slow = launch.observe(launches.on_launch, launches.on_slow_launch)
-        reads = transfer.install(scope.on_read)
-        self._installed = (True, reads)
+        found.hooked = True
+        self._reads = reads = transfer.install(scope.on_read)
         found.settled = set(_site(spec).settled)
         ledger.watch_unflushed(found)
         self.scope = found
@@ -107,12 +106,10 @@ class Entry:
         self.scope = None
         settled = set(found.settled)
         found.close()
-        launched, reads = self._installed
-        if launched:
-            launch.release(self._thread)
-        if reads:
+        if self._reads:
             transfer.remove()
         if isinstance(found, DriverScope):
+            found.unhook()
             _site(found.spec).settled.update(settled)
             found.flush()
             late = transfer.take_pending()

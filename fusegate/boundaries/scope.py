@@ -60,6 +60,7 @@ class DriverScope(launches.Scope):
         mode: The mode that applied when it was entered.
         reason: Why the host op is meant; empty outside of one.
         counts: What was counted in the whole call, shared with its host ops.
+        hooked: Whether it takes part in the observation of launches.
     """
 
     def __init__(
@@ -78,6 +79,8 @@ class DriverScope(launches.Scope):
         self.reason = reason
         self.counts: Counter[str] = within.counts if within is not None else Counter()
         self._guard = transfer.guard_level() if reason else None
+        self.hooked = False
+        self._thread = threading.get_ident()
         self._items = config.thresholds().item_launches
         self._buffered: Counter[tuple[int, int, int]] = Counter()
         self._flushed: Counter[str] = Counter()
@@ -90,14 +93,14 @@ class DriverScope(launches.Scope):
     # -- launches
 
     def launched(
-        self, key: Any, owner: Owner, args: Any, kwargs: Any, out: Any, frame: FrameType, *, cold: bool
+        self, key: Any, owner: Owner, args: Any, kwargs: Any, out: Any, frame: FrameType, *, slow: bool
     ) -> None:
         """As in `Scope`; a fault of fusegate's own stays inside."""
         __tracebackhide__ = True
         if health.is_off(LAUNCHES):
             return
         try:
-            super().launched(key, owner, args, kwargs, out, frame, cold=cold)
+            super().launched(key, owner, args, kwargs, out, frame, slow=slow)
         except (FusegateError, ViolationWarning):
             raise
         except Exception as error:
@@ -111,16 +114,20 @@ class DriverScope(launches.Scope):
                 f"launches of driver {self.spec.name}",
                 f"in warn, those after the first {launches.QUOTA} of one call are not looked at",
             )
-            launch.release(threading.get_ident())
-            self.left = 1 << 62
-            self._base -= self.left - launches.QUOTA
+            self.unhook()
+
+    def unhook(self) -> None:
+        """Ends the observation of launches for this scope."""
+        if self.hooked:
+            self.hooked = False
+            launch.release(self._thread)
 
     def note_boundary(self, owner: Owner, args: Any, kwargs: Any, frame: FrameType) -> None:
         __tracebackhide__ = True
         spec = owner.spec
         if spec.filter:
             _, args, kwargs = filtering.joined(spec, *args)
-        values = signature.values_by_path(spec.arguments, args, kwargs)
+        values = signature.values_by_path(spec.arguments.traced(args, kwargs))
         is_host = owners.is_host_array_type if spec.filter else owners.is_host_type
         found = [(path, value) for path, value in values.items() if is_host(type(value))]
         into = f"{spec.role} `{spec.name}`"
@@ -133,11 +140,11 @@ class DriverScope(launches.Scope):
             found = list(_positions(owner, args, kwargs, arrays_only=True))
             self._uploads(found, f"the jit `{owner.name}`", frame)
 
-    def note_op(self, owner: Owner, args: Any, kwargs: Any, frame: FrameType, cold: bool) -> None:
+    def note_op(self, owner: Owner, args: Any, kwargs: Any, frame: FrameType, slow: bool) -> None:
         __tracebackhide__ = True
         if owner.literal and stack.asks_for_array(frame):
             return  # jnp.asarray of a host value: an upload that is spelled out, as device_put is
-        where = stack.place(frame, launch=cold)
+        where = stack.place(frame, launch=slow)
         if where.inside:
             return
         if self.reason:
@@ -197,7 +204,8 @@ class DriverScope(launches.Scope):
             return
         if self._is_second_look(how, array, where.frame):
             return
-        self.run.interrupted() if self.run.depends(array) else None
+        if self.run.depends(array):  # what is launched next may depend on it through the host
+            self.run.interrupted()
         guarded = transfer.guard_disallows(array) and not (
             self.reason and transfer.guard_level() == self._guard
         )

@@ -149,11 +149,11 @@ class Declaration:
         A program may decorate the same module-level function again on each call. Plain `jit` then finds
         its traces again; so must a boundary.
         """
-        limit = self.max_traces
+        limit: Any = self.max_traces
         if isinstance(limit, types.FunctionType):
-            limit = None if limit.__closure__ else (limit.__code__, limit.__defaults__)  # type: ignore[assignment]
-            if limit is None:
+            if limit.__closure__:
                 return None
+            limit = (limit.__code__, limit.__defaults__)
         parts = (
             self.role, tuple(sorted(self.jit_keywords.items())), self.filter, limit, self.max_compiles,
             self.max_launches, self.max_temp_bytes, self.reductions, frozenset(self.allow_primitives),
@@ -182,6 +182,17 @@ def _check_names(name: str, value: Any) -> None:
     for item in value:
         if not isinstance(item, str):
             raise TypeError(f"{name} holds {type(item).__name__}, not a name")
+
+
+def callable_name(fn: Any) -> str:
+    """Name of a callable in messages and reports: its qualified name, through partials and methods."""
+    inner = _innermost(fn)
+    return str(getattr(inner, "__qualname__", type(inner).__qualname__)).replace("<locals>.", "")
+
+
+def definition_of(fn: Any) -> Location | None:
+    """Where a callable is defined, through partials, methods and wrappers."""
+    return _definition(_innermost(fn))
 
 
 def _innermost(fn: Any) -> Any:
@@ -216,14 +227,14 @@ def _arguments(
     fn: Any, signature: inspect.Signature | None, keywords: dict[str, Any]
 ) -> Arguments:
     """Which arguments are static, by the rule of `jit`: names are inferred from numbers and back."""
+    found: list[frozenset[Any]] = []
     for role in ("static", "donate"):
-        nums = _integers(f"{role}_argnums", keywords.get(f"{role}_argnums"))
-        names = _strings(f"{role}_argnames", keywords.get(f"{role}_argnames"))
+        given_nums, given_names = keywords.get(f"{role}_argnums"), keywords.get(f"{role}_argnames")
+        nums = _integers(f"{role}_argnums", given_nums)
+        names = _strings(f"{role}_argnames", given_names)
         _check_exist(fn, signature, role, nums, names)
-        if role == "static":
-            given_nums, given_names = keywords.get("static_argnums"), keywords.get("static_argnames")
-            static = _inferred(signature, nums, names, given_nums is None, given_names is None)
-    return Arguments(signature, *static)
+        found += _inferred(signature, nums, names, given_nums is None, given_names is None)
+    return Arguments(signature, *found)
 
 
 def _inferred(

@@ -6,20 +6,21 @@ import weakref
 from typing import Any
 
 from fusegate import config, ledger
-from fusegate.boundaries import calls
+from fusegate.boundaries import calls, melt, programs, rebuilds
 from fusegate.boundaries.spec import BoundarySpec
 from fusegate.config import Mode
-from fusegate.errors import Cause
+from fusegate.errors import Cause, FusegateError
 from fusegate.judge import causes, traces
 from fusegate.judge.deliver import deliver
 from fusegate.observe import health
 from fusegate.observe.health import guarded
 from fusegate.observe.progress import notify
 from fusegate.observe.signature import Signature
-from fusegate.runtime import arrays, events, frames, launch, trees
+from fusegate.runtime import arrays, events, frames, launch, tracebacks, trees
 
 COMPILES = "compiles"
 DISPATCHES = "slow dispatches"
+PROGRAMS = "programs"
 
 _programs: weakref.WeakValueDictionary[str, BoundarySpec] = weakref.WeakValueDictionary()
 """Program name -> boundary, for compiles that no call on the stack belongs to. None of two boundaries that
@@ -29,6 +30,7 @@ _ambiguous: set[str] = set()
 
 def install(spec: BoundarySpec) -> None:
     """Starts watching; called once per boundary, when its compiled function is made."""
+    tracebacks.exclude_own_frames()
     program = f"jit({getattr(spec.fn, '__name__', type(spec.fn).__name__)})"
     known = _programs.get(program)
     if known is not None and known is not spec:
@@ -38,6 +40,7 @@ def install(spec: BoundarySpec) -> None:
         health.switch_off(COMPILES, "this runtime sends no monitoring events")
     if not launch.on_slow_launch(_on_slow_launch):
         health.switch_off(DISPATCHES, "this runtime has no ExecuteReplicated to observe")
+    rebuilds.install()
 
 
 def _on_event(event: events.CompileEvent) -> None:
@@ -47,7 +50,10 @@ def _on_event(event: events.CompileEvent) -> None:
         _on_derived(event)
         return
     mode = spec.mode()
-    if mode is Mode.OFF or event.failed or event.call is None:
+    if mode is Mode.OFF or event.call is None:
+        return
+    if event.failed:
+        notify(event.phase, spec.name, False)
         return
     call = event.call
     guarded(COMPILES, mode, lambda: _own(event, call, spec, mode))
@@ -67,6 +73,7 @@ def _own(
         book.count(spec, lower_s=event.seconds)
         if entry is not None:
             entry.confirmed = True
+        guarded(PROGRAMS, mode, lambda: _program(spec, call, zone, mode))
         notify("compile", spec.name, True)
         return
     notify("compile", spec.name, False)
@@ -94,6 +101,17 @@ def _own(
         calls.launched(call)  # it will not launch
         deliver(found, mode, spec, allow=spec.allow)
     book.add_compile(spec, signature)
+
+
+def _program(
+    spec: BoundarySpec, call: frames.RuntimeCall, zone: melt.Zone | None, mode: Mode
+) -> None:
+    __tracebackhide__ = True
+    try:
+        programs.check(spec, call, zone, mode)
+    except FusegateError:
+        calls.launched(call)  # it will not launch
+        raise
 
 
 def _recompile_cause(

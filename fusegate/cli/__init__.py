@@ -10,11 +10,11 @@ from pathlib import Path
 
 import click
 
-from fusegate import config
+from fusegate import __version__, config
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="fusegate-jit", prog_name="fusegate")
+@click.version_option(__version__, prog_name="fusegate")
 def main() -> None:
     """Checks the jit boundaries of JAX and FRX programs."""
 

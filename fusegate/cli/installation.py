@@ -12,13 +12,12 @@ from typing import Any, Final
 
 import click
 
-from fusegate import config
+from fusegate import __version__, config
 from fusegate.runtime import resolve
 
 RUNTIMES: Final = ("frx", "jax")
 LIBRARIES: Final = (
-    "fusegate-jit", "frx", "frxlib", "jax", "jaxlib", "equinox", "pyzorch", "wrapt", "rich", "click",
-    "jinja2",
+    "frx", "frxlib", "jax", "jaxlib", "equinox", "pyzorch", "wrapt", "rich", "click", "jinja2",
 )  # fmt: skip
 
 # Each runtime in a process of its own: the two cannot share one, and this one stays without any.
@@ -58,6 +57,7 @@ def examine(runtimes: tuple[str, ...]) -> bool:
 
 def _print_versions() -> None:
     click.echo(f"{'python':14}{platform.python_version()} ({sys.executable})")
+    click.echo(f"{'fusegate-jit':14}{__version__}")
     for name in LIBRARIES:
         click.echo(f"{name:14}{_version(name)}")
 

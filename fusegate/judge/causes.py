@@ -250,7 +250,8 @@ def _function_text(value: Any) -> str:
 
 
 def _compares_by_identity(value: Any) -> bool:
-    return type(value).__eq__ is object.__eq__
+    equality: Any = type(value).__eq__
+    return bool(equality is object.__eq__)
 
 
 def recompiled(before: Sequence[Signature], after: Signature) -> Cause:

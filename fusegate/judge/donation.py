@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from fusegate.errors import Finding, Location
 from fusegate.judge.wording import call_text, finding, listed
-from fusegate.ledger import Spec
-from fusegate.observe.donation import Donations
-from fusegate.observe.program import Program
 from fusegate.rules import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fusegate.errors import Finding, Location
+    from fusegate.ledger import Spec
+    from fusegate.observe.donation import Donations
+    from fusegate.observe.program import Program
 
 
 def check_donation(spec: Spec, facts: Donations, location: Location | None) -> list[Finding]:

@@ -6,17 +6,20 @@ of its own, or melted into a zone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from fusegate.config import Thresholds
-from fusegate.errors import Finding, Location
 from fusegate.judge import programs, spelling
 from fusegate.judge.wording import call_text, counts, finding, lines, listed, site_text
-from fusegate.ledger import Spec
 from fusegate.observe.program import NestedCall, Program, Region, Site, contract_of
 from fusegate.rules import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from fusegate.config import Thresholds
+    from fusegate.errors import Finding, Location
+    from fusegate.ledger import Spec
 
 ROUND_BODY: Final = "round body"
 """The role whose contract is about fusion."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from fusegate.config import Thresholds
-from fusegate.errors import Finding, Location
 from fusegate.judge import spelling
 from fusegate.judge.wording import counts, finding, lines, listed, site_text
-from fusegate.ledger import Spec
-from fusegate.observe.program import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator
+
+    from fusegate.config import Thresholds
+    from fusegate.errors import Finding, Location
+    from fusegate.ledger import Spec
+    from fusegate.observe.program import Program
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from fusegate.observe.program import NestedCall
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fusegate.observe.program import NestedCall
 
 LOOPS: Final = (
     "choose by what changes: independent items: jax.vmap; a small fixed count: a straight line; a carry "

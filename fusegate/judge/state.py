@@ -92,7 +92,7 @@ def check_values(
         kind = _KINDS[fact.kind]
         if noun == "static argument" and kind == "meta_value":
             kind = "static_value"
-        cause = Cause(kind, fact.path, after=fact.what, fix=fact.fix)
+        cause = Cause(kind, fact.path, fix=fact.fix)
         found.append(
             Finding(_CODES[fact.kind], owner.name, location, seen, owner.role, owner.defined, cause)
         )
@@ -122,14 +122,14 @@ def check_data(owner: Owner, facts: Sequence[DataFact], location: Location | Non
     for fact in facts:
         if fact.kind == "unfit" and not is_specification:
             seen = f"data field `{owner.name}.{fact.path}` holds {fact.what}, which no jit takes for an array"
-            cause = Cause("leaf_type", fact.path, after=fact.what, fix=_UNFIT_FIX)
+            cause = Cause("leaf_type", fact.path, fix=_UNFIT_FIX)
             severity = Severity.ERROR
         elif fact.kind == "number" or (fact.kind == "integer" and not is_specification):
             seen = (
                 f"data field `{owner.name}.{fact.path}` holds a bare Python {fact.what}: it arrives "
                 "weak-typed, and leaves with another type after the first operation"
             )
-            cause = Cause("python_scalar", fact.path, after=f"Python {fact.what}", fix=_NUMBER_FIX)
+            cause = Cause("python_scalar", fact.path, fix=_NUMBER_FIX)
             severity = Severity.ADVICE
         else:
             continue

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fusegate.errors import Finding, Location
-from fusegate.ledger import Spec
-from fusegate.observe.program import NestedCall, Site
-from fusegate.rules import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from fusegate.ledger import Spec
+    from fusegate.observe.program import NestedCall, Site
+    from fusegate.rules import Severity
 
 SHOWN: Final = 6
 """Sites that a message names; the rest is counted."""

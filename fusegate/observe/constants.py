@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from fusegate.errors import Location
 from fusegate.observe.program import ClosedOver
 from fusegate.runtime import arrays, jaxprs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    from fusegate.errors import Location
 
 LOCATED_BYTES: Final = 64 * 1024
 """Bytes of a program's constants below which nobody looks for the line that uses them."""

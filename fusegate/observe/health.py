@@ -45,13 +45,23 @@ def guarded(observer: str, mode: Mode, work: Callable[[], T]) -> T | None:
         # A verdict, not a fault. A warning is only ever raised because a filter of the user's asks for it.
         raise
     except Exception as error:
-        if mode is Mode.STRICT:
-            raise ObserverFault(
-                f"fusegate cannot observe {observer}: {type(error).__name__}. This is a fault of fusegate, "
-                "not of the program; run in warn mode to go on without this check, and report it."
-            ) from error
-        switch_off(observer, f"its observer failed with {type(error).__name__}", error)
+        failed(observer, mode, error)
         return None
+
+
+def failed(observer: str, mode: Mode, error: Exception) -> None:
+    """Ends a piece of observation that failed by itself; called while the fault is handled.
+
+    Raises:
+        ObserverFault: In strict: a check that does not run must not look like a pass.
+    """
+    __tracebackhide__ = True
+    if mode is Mode.STRICT:
+        raise ObserverFault(
+            f"fusegate cannot observe {observer}: {type(error).__name__}. This is a fault of fusegate, "
+            "not of the program; run in warn mode to go on without this check, and report it."
+        ) from error
+    switch_off(observer, f"its observer failed with {type(error).__name__}", error)
 
 
 def switch_off(observer: str, why: str, error: BaseException | None = None) -> None:

@@ -6,26 +6,33 @@ composite) is read once, and its summary counts once per use.
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from fusegate import config
-from fusegate.errors import Location
 from fusegate.observe import repeats
 from fusegate.observe.constants import closed_over
 from fusegate.observe.primitives import (
     BRANCHES,
     CLASSES,
     DESCENDED,
+    ENTERED,
     HOST_EFFECTS,
     INDEXED,
     LOOPS,
+    SITED,
     Kind,
 )
 from fusegate.observe.program import ClosedOver, Owner, Program, Site
 from fusegate.observe.tally import OPAQUE, Item, Place, Scope, Summary, Tally, region, widest
 from fusegate.runtime import frames, jaxprs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from fusegate.errors import Location
 
 
 def program_facts(program: Any, fused_regions: Iterable[str] | None = None) -> Program:
@@ -39,7 +46,27 @@ def program_facts(program: Any, fused_regions: Iterable[str] | None = None) -> P
         ValueError: The project's settings are asked for and malformed.
     """
     markers = config.project().fused_regions if fused_regions is None else frozenset(fused_regions)
-    walk = _Walk(markers)
+    with _uncollected():
+        return _facts(program, _Walk(markers))
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Holds back the cyclic garbage collector for the few milliseconds of a walk.
+
+    A walk makes no cycles, and its allocations set off full collections of a heap that holds the whole
+    program; they would cost more than the walk.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _facts(program: Any, walk: _Walk) -> Program:
     summary = walk.summary(program, library=False, straight=False)
     groups: dict[str | None, list[tuple[Place, Tally]]] = {}
     opaque: list[tuple[Place, Tally]] = []
@@ -72,9 +99,7 @@ def owner_of(defined: Location | None, called: Location | None) -> Owner:
         place = called
     if place is None or frames.is_library_file(place.file):
         return "library"
-    return (
-        "dependency" if "site-packages" in place.file or "dist-packages" in place.file else "user"
-    )
+    return "dependency" if jaxprs.is_installed(place.file) else "user"
 
 
 class _Walk:
@@ -91,6 +116,11 @@ class _Walk:
         if stack not in self._lines:
             self._lines[stack] = jaxprs.user_line(stack)
         return self._lines[stack]
+
+    def author_line(self, stack: Any) -> Location | None:
+        """The same; None for a line of an installed package, whose loops are not the author's."""
+        line = self.line(stack)
+        return None if line is None or jaxprs.is_installed(line.file) else line
 
     def summary(self, program: Any, *, library: bool, straight: bool) -> Summary:
         """The summary of a program, made once.
@@ -123,28 +153,28 @@ class _Reader:
 
     def read(self) -> Summary:
         """Counts every equation, and looks closer at those that are not plain arithmetic or layout."""
+        scopes = self._scopes
         for equation in self._equations:
-            scope, tally = self._scope(equation)
+            scope, tally = scopes.get(jaxprs.scope_key(equation)) or self._scope(equation)
             name = equation.primitive.name
-            tally.counts[name] += 1
+            tally.counts[name] = tally.counts.get(name, 0) + 1
             kind = CLASSES.get(name, Kind.UNKNOWN)
             if kind is not Kind.ELEMENTWISE and kind is not Kind.STRUCTURAL:
                 self._note(equation, kind, scope, tally)
         if not self._straight and not self._library:
-            found = repeats.find(
-                self._equations, lambda e: self._scope(e)[0].marker, self._walk.line
-            )
+            found = repeats.find(self._equations, self._marker, self._walk.author_line)
             self._summary.repeats.update(dict.fromkeys(found))
         return self._summary
 
     def _scope(self, equation: Any) -> tuple[Scope, Tally]:
-        key = jaxprs.scope_key(equation)
-        known = self._scopes.get(key)
-        if known is None:
-            scope = Scope.of(equation)
-            known = (scope, self._summary.tally(Place(scope.marker, scope.derived)))
-            self._scopes[key] = known
+        """Reads the name stack of an equation, once per distinct stack."""
+        scope = Scope.of(equation)
+        known = (scope, self._summary.tally(Place(scope.marker, scope.derived)))
+        self._scopes[jaxprs.scope_key(equation)] = known
         return known
+
+    def _marker(self, equation: Any) -> str | None:
+        return self._scopes[jaxprs.scope_key(equation)][0].marker
 
     def _note(self, equation: Any, kind: Kind, scope: Scope, tally: Tally) -> None:
         """Notes an equation that some rule may speak of, and reads what runs inside it."""
@@ -156,18 +186,18 @@ class _Reader:
         where = None if self._library else self._walk.line(jaxprs.stack_of(equation))
         if kind is Kind.UNKNOWN and not HOST_EFFECTS.isdisjoint(jaxprs.effects(equation)):
             kind = Kind.CALLBACK
-        if kind in {Kind.REDUCTION, Kind.BREAKER, Kind.CALLBACK, Kind.UNKNOWN}:
+        if kind in SITED:
             tally.add(Item(kind.value, name, where))
         if name in LOOPS:
             tally.add(Item("loop", name, where, (jaxprs.parameter(equation, "length"),)))
-        if kind in {Kind.CALL, Kind.CONTAINER, Kind.COMPOSITE, Kind.UNKNOWN} or name in DESCENDED:
+        if kind in ENTERED or name in DESCENDED:
             self._descend(equation, kind, scope, tally, where)
 
     def _descend(
         self, equation: Any, kind: Kind, scope: Scope, tally: Tally, where: Location | None
     ) -> None:
         """Takes in the programs that run as part of an equation."""
-        programs = list(jaxprs.sub_programs(equation))
+        programs = jaxprs.sub_programs(equation)
         fused = ""
         if kind is Kind.COMPOSITE:
             name = str(jaxprs.parameter(equation, "name"))

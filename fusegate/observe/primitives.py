@@ -13,6 +13,9 @@ from typing import Final
 class Kind(Enum):
     """What a primitive means for the one kernel that a round body should become."""
 
+    # Asked once per equation: the hash that Enum defines in Python costs more than the lookup.
+    __hash__ = object.__hash__
+
     ELEMENTWISE = "element-wise"
     STRUCTURAL = "structural"
     REDUCTION = "reduction"
@@ -104,6 +107,12 @@ INDEXED: Final = {"dynamic_slice": 1, "dynamic_update_slice": 2}
 
 DESCENDED: Final = LOOPS | BRANCHES | {"custom_linear_solve"}
 """Breakers whose programs run as part of the boundary; the scalar program of a `scatter` does not."""
+
+SITED: Final = frozenset({Kind.REDUCTION, Kind.BREAKER, Kind.CALLBACK, Kind.UNKNOWN})
+"""Classes whose equations are kept with their lines."""
+
+ENTERED: Final = frozenset({Kind.CALL, Kind.CONTAINER, Kind.COMPOSITE, Kind.UNKNOWN})
+"""Classes whose programs run as part of the boundary, beside `DESCENDED`."""
 
 HOST_EFFECTS: Final = frozenset(
     {"IOEffect", "OrderedIOEffect", "DebugEffect", "OrderedDebugEffect"}

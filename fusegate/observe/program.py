@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from fusegate.errors import Location
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fusegate.errors import Location
 
 MARKER: Final = "fusegate.round_body:"
 """How the named scope of a melted round body begins: `fusegate.round_body:<name>#<contract>.<call>`."""

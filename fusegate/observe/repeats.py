@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from fusegate.errors import Location
 from fusegate.observe.program import Repeat
 from fusegate.runtime import jaxprs
 
-MIN_TIMES: Final = 16
-"""How often a pattern comes before it is a repeat: a dozen layers or rounds in a row are ordinary."""
-MIN_EQUATIONS: Final = 4 * MIN_TIMES
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fusegate.errors import Location
+
+MIN_TIMES: Final = 32
+"""How often a pattern comes before it is a repeat: some twenty layers, or a round per variable of a
+sumcheck, are what a straight line is for."""
+MIN_EQUATIONS: Final = 2 * MIN_TIMES
 """Equations below which no program and no line is looked at."""
 SHOWN: Final = 12
 """Equations of a pattern that are kept to be shown."""
@@ -31,7 +35,7 @@ def find(
         equations: The equations of one program.
         marker_of: Marker of the melted round body that an equation belongs to. Within one call of a
             round body an equation counts once: its straight line is what its contract asks for.
-        line_of: The user line of a stack.
+        line_of: The line of a stack that its author can change.
     """
     if len(equations) < MIN_EQUATIONS:
         return []

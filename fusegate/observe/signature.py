@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,7 +105,9 @@ class Signature:
             and same(self.opaque, other.opaque)
             and [s.path for s in self.statics] == [s.path for s in other.statics]
             and all(
-                same_static(a, b) for a, b in zip(self.statics, other.statics, strict=True) if a.is_argument
+                same_static(a, b)
+                for a, b in zip(self.statics, other.statics, strict=True)
+                if a.is_argument
             )
         )
 
@@ -172,18 +174,32 @@ class Arguments:
         signature: Its inspected signature; None where it has none.
         static_nums: Positions of static arguments.
         static_names: Names of static arguments.
+        donated_nums: Positions of donated arguments.
+        donated_names: Names of donated arguments.
     """
 
     signature: inspect.Signature | None
     static_nums: frozenset[int] = frozenset()
     static_names: frozenset[str] = frozenset()
+    donated_nums: frozenset[int] = frozenset()
+    donated_names: frozenset[str] = frozenset()
+
+    def traced(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Iterator[tuple[str, Any]]:
+        """Yields (name, value) for each argument of a call that is not static."""
+        for name, _, is_static, value in self.named(args, kwargs):
+            if not is_static:
+                yield name, value
 
     def named(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Iterator[tuple[str, str, bool, Any]]:
         """Yields (name, form, is static, value) for each argument of a call."""
         parameters = list(self.signature.parameters.values()) if self.signature else []
-        positional = [p for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}]
+        positional = [
+            p for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}
+        ]
         rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
         keywords = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), "kwargs")
         known = {p.name for p in parameters if p.kind is not p.VAR_KEYWORD}
@@ -221,7 +237,7 @@ def capture(
     statics: list[Static] = []
     dynamic: list[Any] = []
     form: list[tuple[str, str]] = []
-    originals = values_by_path(arguments, *passed) if passed is not None else {}
+    originals = values_by_path(arguments.traced(*passed)) if passed is not None else {}
     for name, how, is_static, value in arguments.named(args, kwargs):
         form.append((name, how))
         if is_static:
@@ -241,10 +257,8 @@ def capture(
     )
 
 
-def values_by_path(
-    arguments: Arguments, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The traced leaves of a call by their paths."""
+def values_by_path(named: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The leaves of named values by their paths, in flattening order."""
     found: dict[str, Any] = {}
 
     def visit(path: str, value: Any) -> None:
@@ -255,9 +269,8 @@ def values_by_path(
         for suffix, child in zip(node.suffixes, node.children, strict=True):
             visit(path + suffix, child)
 
-    for name, _, is_static, value in arguments.named(args, kwargs):
-        if not is_static:
-            visit(name, value)
+    for name, value in named:
+        visit(name, value)
     return found
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fusegate.errors import Location
 from fusegate.observe.primitives import Kind
 from fusegate.observe.program import MARKER, Loop, NestedCall, Region, Repeat, Site
 from fusegate.runtime import jaxprs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fusegate.errors import Location
 
 OPAQUE: Final = "(opaque)"
 """The place of everything inside a name-routed composite."""
@@ -74,7 +77,7 @@ class Item(NamedTuple):
 class Tally:
     """What was found at one place: primitives by name, and items in program order."""
 
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: dict[str, int] = field(default_factory=dict)
     items: dict[Item, int] = field(default_factory=dict)
 
     def add(self, item: Item, count: int = 1) -> None:
@@ -84,7 +87,7 @@ class Tally:
     def take_in(self, part: Tally, where: Location | None) -> None:
         """Adds another tally; items without a line get this one."""
         for name, count in part.counts.items():
-            self.counts[name] += count
+            self.counts[name] = self.counts.get(name, 0) + count
         for item, count in part.items.items():
             self.add(item if item.where is not None else item._replace(where=where), count)
 
@@ -125,14 +128,22 @@ def widest(branches: Iterable[Summary]) -> Summary:
 def region(parts: Iterable[tuple[Place, Tally]]) -> Region:
     """One region of several tallies: what stands inside and outside of marker composites."""
     equations = 0
-    plain: Counter[str] = Counter()
-    sites: dict[str, list[Site]] = {"reduction": [], "breaker": [], "unknown": []}
+    plain: dict[str, int] = {}
+    reductions: list[Site] = []
+    breakers: list[Site] = []
+    unknown: list[Site] = []
+    sites = {
+        Kind.REDUCTION.value: reductions,
+        Kind.BREAKER.value: breakers,
+        Kind.UNKNOWN.value: unknown,
+    }
     calls: list[NestedCall] = []
     loops: list[Loop] = []
     for place, tally in parts:
-        equations += tally.counts.total()
-        if place.fused in {"", OPAQUE}:
-            plain.update(tally.counts)
+        equations += sum(tally.counts.values())
+        if not place.fused or place.fused == OPAQUE:
+            for name, count in tally.counts.items():
+                plain[name] = plain.get(name, 0) + count
         for (kind, name, where, more), count in tally.items.items():
             if kind in sites:
                 sites[kind].append(Site(name, where, count))
@@ -142,11 +153,11 @@ def region(parts: Iterable[tuple[Place, Tally]]) -> Region:
             elif kind == "loop":
                 loops.append(Loop(name, more[0], where, count))
     return Region(
-        equations=equations,
-        primitives=dict(plain),
-        reductions=tuple(sites["reduction"]),
-        breakers=tuple(sites["breaker"]),
-        unknown=tuple(sites["unknown"]),
-        calls=tuple(calls),
-        loops=tuple(loops),
+        equations,
+        plain,
+        tuple(reductions),
+        tuple(breakers),
+        tuple(unknown),
+        tuple(calls),
+        tuple(loops),
     )

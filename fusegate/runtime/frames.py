@@ -11,7 +11,7 @@ from typing import Any
 from fusegate.errors import Location
 from fusegate.runtime import resolve
 
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+OWN_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB = tuple(
     os.path.join(os.path.dirname(os.path.abspath(os.__file__)), name)
     for name in ("contextlib.py", "functools.py", "dataclasses.py")
@@ -23,7 +23,7 @@ def _is_library(filename: str, runtime_directory: str) -> bool:
     """Whether a file is fusegate's, the runtime's, or plumbing that no user line stands in."""
     path = os.path.abspath(filename) if not filename.startswith("<") else filename
     return (
-        path.startswith((_OWN, runtime_directory, *_STDLIB))
+        path.startswith((OWN_DIRECTORY, runtime_directory, *_STDLIB))
         or filename.startswith("<frozen")
         or f"{os.sep}site-packages{os.sep}equinox{os.sep}" in path
         or f"{os.sep}site-packages{os.sep}wrapt{os.sep}" in path
@@ -37,7 +37,7 @@ def is_library_file(filename: str) -> bool:
         filename: As in a code object or in a jaxpr's debug info.
     """
     runtime = resolve.loaded()
-    return _is_library(filename, runtime.directory if runtime else _OWN)
+    return _is_library(filename, runtime.directory if runtime else OWN_DIRECTORY)
 
 
 def location_of(frame: FrameType) -> Location:
@@ -54,11 +54,11 @@ def user_location(start: FrameType | None = None) -> Location | None:
     Returns:
         The line; None where no frame is the user's.
     """
-    frame = start if start is not None else sys._getframe(1)
+    frame: FrameType | None = start if start is not None else sys._getframe(1)
     while frame is not None:
         if not is_library_file(frame.f_code.co_filename):
             return location_of(frame)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
 
 
@@ -115,7 +115,7 @@ def runtime_call(start: FrameType | None = None, *, limit: int = 200) -> Runtime
     Returns:
         The call, or None where no jit call is found: an eager `vmap` or `grad` of a jit, an eager op.
     """
-    frame = start if start is not None else sys._getframe(1)
+    frame: FrameType | None = start if start is not None else sys._getframe(1)
     while frame is not None and limit:
         name = frame.f_code.co_name
         if name == "cache_miss":
@@ -127,7 +127,7 @@ def runtime_call(start: FrameType | None = None, *, limit: int = 200) -> Runtime
             function = frame.f_locals.get("fun", getattr(jitted, "_fun", None))
             if function is not None:
                 return RuntimeCall(frame, function, direct=False)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
         limit -= 1
     return None
 

@@ -12,25 +12,18 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fusegate.errors import Location
 from fusegate.runtime import arrays, frames, resolve, trees
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
-
-class Step(NamedTuple):
-    """One element of an equation's name stack, outermost first.
-
-    Attributes:
-        name: Name of a `jax.named_scope`, or of a transformation (`vmap`, `jvp`, `transpose`).
-        transform: Whether it is a transformation.
-    """
-
-    name: str
-    transform: bool
+_PLAIN = frozenset({bool, int, float, str, type(None)})
+"""Types of parameters that hold no program, by far the most of them."""
 
 
 def trace_program(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -76,21 +69,28 @@ def is_program(value: Any) -> bool:
     return hasattr(value, "eqns") and hasattr(value, "outvars")
 
 
-def sub_programs(equation: Any) -> Iterator[Any]:
+def sub_programs(equation: Any) -> list[Any]:
     """The programs among the parameters of an equation, inside tuples, lists and dicts as well.
 
     The branches of a `cond` and the two of a `while` come one by one. Python thunks (the forward and
     backward rules of a `custom_vjp`) are not traced yet and hold no program.
     """
-    pending = list(equation.params.values())
-    while pending:
-        value = pending.pop(0)
-        if is_program(value):
-            yield value
-        elif isinstance(value, (tuple, list)):
-            pending[:0] = value
-        elif isinstance(value, dict):
-            pending[:0] = value.values()
+    found: list[Any] = []
+    _collect(equation.params.values(), found)
+    return found
+
+
+def _collect(values: Iterable[Any], found: list[Any]) -> None:
+    for value in values:
+        kind = type(value)
+        if kind in _PLAIN:
+            continue
+        if kind is tuple or kind is list:
+            _collect(value, found)
+        elif kind is dict:
+            _collect(value.values(), found)
+        elif is_program(value):
+            found.append(value)
 
 
 def parameter(equation: Any, name: str) -> Any:
@@ -130,6 +130,11 @@ def wraps_user_function(file: str) -> bool:
     return file.startswith(_OWN) or file.endswith(f"{os.sep}equinox{os.sep}_jit.py")
 
 
+def is_installed(file: str) -> bool:
+    """Whether a file belongs to an installed package, which the program's author does not edit."""
+    return "site-packages" in file or "dist-packages" in file
+
+
 def user_line(traceback: Any) -> Location | None:
     """The innermost line of a trace-time stack that is not the runtime's, fusegate's or Equinox's.
 
@@ -140,9 +145,10 @@ def user_line(traceback: Any) -> Location | None:
         return None
     codes, offsets = traceback.raw_frames()
     for code, offset in zip(codes, offsets, strict=True):
-        if not frames.is_library_file(code.co_filename):
+        file = code.co_filename
+        if not frames.is_library_file(file):
             line = traceback.code_addr2line(code, offset)
-            return Location(code.co_filename, int(line), code.co_name)
+            return Location(file, int(line), code.co_name)
     return None
 
 
@@ -155,14 +161,13 @@ def scope_key(equation: Any) -> int:
     return id(getattr(name_stack, "stack", name_stack))
 
 
-def scopes(equation: Any) -> list[Step]:
-    """The named scopes and transformations around an equation, outermost first."""
+def scopes(equation: Any) -> list[tuple[str, bool]]:
+    """The named scopes and transformations around an equation, outermost first.
+
+    Each as its name (`fold`, `vmap`, `transpose`) and whether it is a transformation.
+    """
     steps = getattr(equation.source_info.name_stack, "stack", ())
-    return [
-        Step(str(step.name), type(step).__name__ == "Transform")
-        for step in steps
-        if hasattr(step, "name")
-    ]
+    return [(step.name, type(step).__name__ == "Transform") for step in steps]
 
 
 def stack_of(equation: Any) -> Any:

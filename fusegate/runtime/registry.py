@@ -33,7 +33,7 @@ class Meta:
     Attributes:
         names: Names of the metadata fields.
         values: Their values, in the same order.
-        attributes: What unflattening stores: the fields by name, and this object itself.
+        attributes: The fields by name. Not this object itself: a cycle would outlive its states.
     """
 
     __slots__ = ("__weakref__", "attributes", "names", "values")
@@ -42,7 +42,6 @@ class Meta:
         self.names = names
         self.values = values
         self.attributes: dict[str, Any] = dict(zip(names, values, strict=True))
-        self.attributes[HIDDEN] = self
 
     def items(self) -> tuple[tuple[str, Any], ...]:
         """The fields as (name, value)."""
@@ -95,7 +94,7 @@ def register(cls: type, data_fields: tuple[str, ...], *, compiled: bool) -> None
         state: Any = object.__new__(cls)
         for name, child in zip(data_fields, children, strict=True):
             object.__setattr__(state, name, child)
-        for name, value in meta.attributes.items():
+        for name, value in (*meta.attributes.items(), (HIDDEN, meta)):
             object.__setattr__(state, name, value)
         return state
 

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 from fusegate.runtime.registry import Meta
 from fusegate.state.identity import Same
-from fusegate.state.keys import Keyer, NotByValue, value_key
+from fusegate.state.keys import Keyer, NotByValue, atom_key, value_key
 
 # Weak: a key lives as long as a state, or a program in the runtime's caches, holds its metadata.
 _metas: Final[WeakValueDictionary[Hashable, Meta]] = WeakValueDictionary()
@@ -26,14 +26,18 @@ def meta_of(names: tuple[str, ...], values: tuple[Any, ...]) -> Meta:
     Raises:
         NotByValue: A value cannot be compared by value. Its path starts at the value.
     """
-    keyer = Keyer()
-    key = (names, *map(keyer.key, values))
+    key: tuple[Hashable, ...] = (names, *map(atom_key, values))
+    keyer = None
+    if None in key:
+        keyer = Keyer()
+        key = (names, *map(keyer.key, values))
     meta = _metas.get(key)
-    if meta is None:
+    if meta is not None:
+        return meta
+    if keyer is not None:
         # Only now: an equal value was looked into before, so the warm way pays for the key alone.
         keyer.verify()
-        meta = _canonical(key, names, values)
-    return meta
+    return _canonical(key, names, values)
 
 
 def meta_anyway(
@@ -58,6 +62,11 @@ def meta_anyway(
             settled.append(_settle(value))
     key = (names, *(part for part, _ in settled))
     return _metas.get(key) or _canonical(key, names, tuple(kept for _, kept in settled)), refused
+
+
+def by_identity(names: tuple[str, ...], values: tuple[Any, ...]) -> Meta:
+    """Returns the one metadata object of these very values, whatever they compare as."""
+    return _canonical((names, *map(Same, values)), names, values)
 
 
 def _canonical(key: Hashable, names: tuple[str, ...], values: tuple[Any, ...]) -> Meta:

@@ -15,7 +15,7 @@ from fusegate.observe.health import guarded
 from fusegate.runtime import arrays, frames, registry, resolve
 from fusegate.runtime.registry import HIDDEN, Meta
 from fusegate.state import leaves
-from fusegate.state.canonical import meta_anyway, meta_of
+from fusegate.state.canonical import by_identity, meta_anyway, meta_of
 from fusegate.state.description import StateClass
 from fusegate.state.keys import NotByValue
 
@@ -55,6 +55,8 @@ def settle(state: Any, known: StateClass) -> Meta:
             meta = meta_of(known.metas, values)
         except NotByValue:
             meta = _refused(known, values)
+        except Exception:  # noqa: BLE001 - a method of a user's class may raise anything
+            meta = _faulted(known, values)
     if HIDDEN in known.slotted:
         object.__setattr__(state, HIDDEN, meta)
     else:
@@ -72,6 +74,17 @@ def _refused(known: StateClass, values: tuple[Any, ...]) -> Meta:
         for finding in judge.check_values(known.owner, facts, constructed_at()):
             deliver(finding, mode)
     return meta
+
+
+def _faulted(known: StateClass, values: tuple[Any, ...]) -> Meta:
+    """Keeps metadata by identity where making its key failed.
+
+    Raises:
+        ObserverFault: In strict.
+    """
+    __tracebackhide__ = True
+    guarded("state keys", mode_of(known), lambda: meta_of(known.metas, values))
+    return by_identity(known.metas, values)
 
 
 def _check_data(state: Any, known: StateClass) -> None:

@@ -253,16 +253,23 @@ def _constructor(known: StateClass, original: Callable[..., None]) -> Callable[.
         __tracebackhide__ = True
         if _fusegate_meta is not None:
             if not stores_in_slots:
-                kwargs.update(_fusegate_meta.attributes)
-                self.__dict__.update(kwargs)
+                kept = self.__dict__
+                kept.update(kwargs)
+                kept.update(_fusegate_meta.attributes)
+                kept[HIDDEN] = _fusegate_meta
             else:
                 for name, value in (*kwargs.items(), *_fusegate_meta.attributes.items()):
                     object.__setattr__(self, name, value)
+                object.__setattr__(self, HIDDEN, _fusegate_meta)
             return
         original(self, *args, **kwargs)
-        own = known if type(self) is cls else _own_description(type(self), known)
+        kind: Any = type(self)
+        if kind is cls:
+            construct.seal(self, known)
+            return
+        own = _own_description(kind, known)
         # A subclass with a constructor of its own is not done yet; the outermost one seals.
-        if inspect.getattr_static(type(self), "__init__") is __init__:
+        if kind.__init__ is __init__:
             construct.seal(self, own)
 
     return __init__

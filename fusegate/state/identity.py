@@ -138,8 +138,8 @@ def is_process_singleton(value: Any) -> bool:
 
 def _is_interned(value: Any) -> bool:
     """Whether a class of the runtime hands out one object per value: a copy is the same one."""
-    makes_its_own = type(value).__new__ is not object.__new__
-    return makes_its_own and copy.copy(value) is value
+    own: Any = type(value).__new__
+    return own is not object.__new__ and copy.copy(value) is value
 
 
 def has_eq_of(cls: type, base: type) -> bool:

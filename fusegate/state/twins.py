@@ -185,13 +185,15 @@ def _culprit(value: Any, depth: int = _DEPTH) -> Fault | None:
         return None
     for name, part in parts.items():
         rebuilt = Rebuild().twin(part)
-        if rebuilt is not part and not equal(_of_parts(type(value), parts | {name: rebuilt}), value):
+        if rebuilt is not part and not equal(
+            _of_parts(type(value), parts | {name: rebuilt}), value
+        ):
             return _deepest(part, f".{name}", depth)
     return None
 
 
 def _of_parts(cls: type, parts: dict[str, Any]) -> Any:
-    made = object.__new__(cls)
+    made: Any = object.__new__(cls)
     for name, part in parts.items():
         object.__setattr__(made, name, part)
     return made
@@ -279,4 +281,3 @@ class Rebuild:
         except (TypeError, AttributeError):  # an extension type; it is made by its own means only
             return value
         return twin
-

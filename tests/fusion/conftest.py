@@ -31,7 +31,11 @@ def judge(facts_of):
     def findings(fn, *args, role="round body", reductions=1, allow=(), regions=None, **figures):
         contract = fusion.Contract(reductions, frozenset(allow))
         return fusion.check_program(
-            subject(fn.__name__, role), contract, facts_of(fn, *args), Thresholds(**figures), regions
+            subject(fn.__name__, role),
+            contract,
+            facts_of(fn, *args),
+            Thresholds(**figures),
+            regions,
         )
 
     return findings

@@ -50,14 +50,18 @@ def test_the_facts_agree_with_the_runtime(fn, sizes, donated):
         warnings.simplefilter("always")
         jax.jit(fn, donate_argnums=donated)(*args)
     assert [one.usable for one in facts.inputs] == [args[i].is_deleted() for i in donated]
-    assert len(judge.check_donation(Island, facts, HERE)) == (not all(o.usable for o in facts.inputs))
+    assert len(judge.check_donation(Island, facts, HERE)) == (
+        not all(o.usable for o in facts.inputs)
+    )
 
 
 def test_a_donated_argument_that_is_never_read_is_dropped_without_a_word():
     def fn(state, x):
         return x + 1
 
-    facts = donation.donation_facts(jax.make_jaxpr(fn)(*ones(8, 8)), [True, False], ["state.old", "x"])
+    facts = donation.donation_facts(
+        jax.make_jaxpr(fn)(*ones(8, 8)), [True, False], ["state.old", "x"]
+    )
     (found,) = judge.check_donation(Island, facts, HERE)
     assert found.location == HERE
     assert "`state.old` f32[8], which is never read" in found.seen

@@ -9,7 +9,15 @@ from fusegate.config import Thresholds
 from fusegate.errors import Location
 from fusegate.judge import fusion, programs
 from fusegate.observe.primitives import CLASSES, Kind, classify
-from fusegate.observe.program import ClosedOver, NestedCall, Program, Region, Repeat, Site, contract_of
+from fusegate.observe.program import (
+    ClosedOver,
+    NestedCall,
+    Program,
+    Region,
+    Repeat,
+    Site,
+    contract_of,
+)
 from fusegate.rules import Severity
 
 
@@ -25,12 +33,12 @@ def at(line):
     return Location("prover.py", line)
 
 
-def program(own=Region(), **parts):
+def program(own=None, **parts):
     empty = {
         "equations": 1, "melted": {}, "opaque": Region(), "composites": {}, "callbacks": (),
         "constants": (), "repeats": (),
     }  # fmt: skip
-    return Program(own=own, **(empty | parts))
+    return Program(own=own or Region(), **(empty | parts))
 
 
 def judged(facts, spec=Zone, contract=None, regions=None, boundaries=(), **figures):
@@ -51,7 +59,8 @@ def test_a_finding_lists_every_offender_and_stands_at_the_first():
 
 def test_what_is_allowed_is_neither_a_breaker_nor_a_reduction_too_many():
     region = Region(
-        breakers=(Site("scatter-add", at(3)),), reductions=(Site("argmax", at(4)), Site("reduce_sum", at(5)))
+        breakers=(Site("scatter-add", at(3)),),
+        reductions=(Site("argmax", at(4)), Site("reduce_sum", at(5))),
     )
     allowed = frozenset({"scatter_add", "argmax"})
     assert judged(program(region), Body, fusion.Contract(1, allowed)) == []
@@ -102,7 +111,12 @@ def test_melted_calls_are_judged_by_their_contract_and_told_once():
     facts = program(melted={f"fusegate.round_body:fold#3.{call}": region for call in range(4)})
     regions = {"fusegate.round_body:fold#3": (Body, fusion.Contract(2))}
     (found,) = judged(facts, regions=regions)
-    assert (found.code, found.boundary, found.role, found.count) == ("FG204", "fold", "round body", 4)
+    assert (found.code, found.boundary, found.role, found.count) == (
+        "FG204",
+        "fold",
+        "round body",
+        4,
+    )
     assert found.defined == Body.defined
 
 
@@ -118,7 +132,8 @@ def test_a_round_body_that_nobody_registered_is_left_alone():
 
 
 @pytest.mark.parametrize(
-    ("marker", "contract"), [("a:fold#3.17", "a:fold#3"), ("a:fold#3", "a:fold#3"), ("a:v1.5#3", "a:v1.5#3")]
+    ("marker", "contract"),
+    [("a:fold#3.17", "a:fold#3"), ("a:fold#3", "a:fold#3"), ("a:v1.5#3", "a:v1.5#3")],
 )
 def test_a_marker_without_its_call(marker, contract):
     assert contract_of(marker) == contract
@@ -129,7 +144,10 @@ def test_errors_come_before_advice():
         Region(calls=(NestedCall("f", "user", at(1), at(2)),)),
         callbacks=(Site("debug_print", at(5)),),
         constants=(ClosedOver("f32[4]", 16, False, at(6)), ClosedOver("f32[9]", 36, True)),
-        repeats=(Repeat(at(8), 600, 200, ("mul f32[4]",)), Repeat(at(9), 400, 100, ("add f32[4]",))),
+        repeats=(
+            Repeat(at(8), 600, 200, ("mul f32[4]",)),
+            Repeat(at(9), 400, 100, ("add f32[4]",)),
+        ),
     )
     found = judged(facts, captured_bytes=16)
     assert [f.code for f in found] == ["FG206", "FG203", "FG207", "FG208"]

@@ -76,4 +76,6 @@ def test_a_composite_is_a_straight_line_by_request(facts_of):
 
     for name in ("zorch.fused_region", "my.routed"):
         assert facts_of(lambda x, name=name: lax.composite(unrolled, name=name)(x), X).repeats == ()
-    assert facts_of(lambda x: lax.scan(lambda c, _: (unrolled(c), None), x, None, length=2)[0], X).repeats
+    assert facts_of(
+        lambda x: lax.scan(lambda c, _: (unrolled(c), None), x, None, length=2)[0], X
+    ).repeats

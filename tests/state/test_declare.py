@@ -159,7 +159,10 @@ class TestEveryKind:
     def test_transformations(self, item):
         axes = jax.tree.map(lambda leaf: 0, item)
         stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), item)
-        same(jax.tree.map(lambda leaf: leaf[0], jax.vmap(lambda s: s, in_axes=(axes,))(stacked)), item)
+        same(
+            jax.tree.map(lambda leaf: leaf[0], jax.vmap(lambda s: s, in_axes=(axes,))(stacked)),
+            item,
+        )
         carried, _ = jax.lax.scan(lambda carry, _: (carry, None), item, None, length=3)
         same(carried, item)
         shapes = jax.eval_shape(lambda s: s, item)
@@ -205,7 +208,9 @@ def test_no_constructor_runs_when_a_jit_returns_a_state():
     through = jax.jit(lambda s: s)
     through(through(item))
     jax.tree.map(lambda leaf: None, item)
-    jax.vmap(lambda s: s, in_axes=(jax.tree.map(lambda leaf: 0, item),))(jax.tree.map(lambda a: a[None], item))
+    jax.vmap(lambda s: s, in_axes=(jax.tree.map(lambda leaf: 0, item),))(
+        jax.tree.map(lambda a: a[None], item)
+    )
     assert built == ["ArrayImpl"]
 
 

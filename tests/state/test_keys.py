@@ -93,7 +93,7 @@ SHARED = Opaque()
 RENAMED = lambda x: x  # noqa: E731
 
 
-class Unhashable:
+class Unhashable:  # noqa: PLW1641 - that is the point
     def __eq__(self, other):
         return True
 
@@ -127,14 +127,92 @@ class Params:
 
 
 VALUES = [
-    *(None, ..., 0, 1, True, False, 1.0, 0.0, -0.0, float("nan"), float("inf"), 1j, -0.0j, complex(0, -0.0)),
-    *("", "a", b"a", (), (1,), (1.0,), (True,), ((1,),), frozenset({1}), frozenset({True}), range(3)),
-    *(slice(1), np.int32(1), np.int64(1), np.float32(1), np.float32(-0.0), np.float32(0), np.bool_(True)),
-    *(np.dtype("float32"), np.float32, jnp.float32, "float32", int, Color.RED, Axis.X | Axis.Y, Axis.X),
-    *(Point(1, 2), Point(1, 2.0), (1, 2), Config(1), Config(1.0), Config((1, 2)), ByWidth(1), ByWidth(1.0)),
-    *(ByWidth(True), Wrapper(ByWidth(1)), Wrapper(ByWidth(1.0)), Wrapper(1), Wrapper(SHARED), Fraction(1)),
-    *(Path("a"), len, np.add, jnp.abs, jnp.add, jax.nn.relu, jax.nn.gelu, RENAMED, value_key, str.upper),
-    *(Params(1), jax.devices()[0], jax, list[int], by_content(np.arange(3)), by_content(np.arange(3.0))),
+    *(
+        None,
+        ...,
+        0,
+        1,
+        True,
+        False,
+        1.0,
+        0.0,
+        -0.0,
+        float("nan"),
+        float("inf"),
+        1j,
+        -0.0j,
+        complex(0, -0.0),
+    ),
+    *(
+        "",
+        "a",
+        b"a",
+        (),
+        (1,),
+        (1.0,),
+        (True,),
+        ((1,),),
+        frozenset({1}),
+        frozenset({True}),
+        range(3),
+    ),
+    *(
+        slice(1),
+        np.int32(1),
+        np.int64(1),
+        np.float32(1),
+        np.float32(-0.0),
+        np.float32(0),
+        np.bool_(True),
+    ),
+    *(
+        np.dtype("float32"),
+        np.float32,
+        jnp.float32,
+        "float32",
+        int,
+        Color.RED,
+        Axis.X | Axis.Y,
+        Axis.X,
+    ),
+    *(
+        Point(1, 2),
+        Point(1, 2.0),
+        (1, 2),
+        Config(1),
+        Config(1.0),
+        Config((1, 2)),
+        ByWidth(1),
+        ByWidth(1.0),
+    ),
+    *(
+        ByWidth(True),
+        Wrapper(ByWidth(1)),
+        Wrapper(ByWidth(1.0)),
+        Wrapper(1),
+        Wrapper(SHARED),
+        Fraction(1),
+    ),
+    *(
+        Path("a"),
+        len,
+        np.add,
+        jnp.abs,
+        jnp.add,
+        jax.nn.relu,
+        jax.nn.gelu,
+        RENAMED,
+        value_key,
+        str.upper,
+    ),
+    *(
+        Params(1),
+        jax.devices()[0],
+        jax,
+        list[int],
+        by_content(np.arange(3)),
+        by_content(np.arange(3.0)),
+    ),
 ]
 
 
@@ -149,7 +227,12 @@ def test_a_key_is_equal_to_itself_and_to_no_other(index):
 
 def test_equal_values_built_anew_have_one_key():
     def build():
-        return (ByWidth(3), Config((1, "x")), Wrapper(ByWidth(2), (ByWidth(1),)), Point(1, Fraction(1, 3)))
+        return (
+            ByWidth(3),
+            Config((1, "x")),
+            Wrapper(ByWidth(2), (ByWidth(1),)),
+            Point(1, Fraction(1, 3)),
+        )
 
     assert value_key(build()) == value_key(build())
     assert value_key(float("nan")) == value_key(-float("nan"))

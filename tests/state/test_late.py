@@ -47,7 +47,11 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
 
 ORDERS = {
     "frx": ["import frx as J", "import frx; import jax as J", "import frx.numpy; import frx as J"],
-    "jax": ["import jax as J", "import jax.numpy; import jax as J", "from jax import tree_util; import jax as J"],
+    "jax": [
+        "import jax as J",
+        "import jax.numpy; import jax as J",
+        "from jax import tree_util; import jax as J",
+    ],
 }
 
 
@@ -87,6 +91,8 @@ def test_a_class_made_in_the_middle_of_an_import_waits(runtime, tmp_path):
 def test_jax_before_frx_is_told_by_the_first_state(runtime):
     if runtime != "frx":
         pytest.skip("needs FRX beside JAX")
-    done = run("import jax\nimport frx\nSponge(1, rate=2)\n@state\nclass Late:\n    lanes: object\n")
+    done = run(
+        "import jax\nimport frx\nSponge(1, rate=2)\n@state\nclass Late:\n    lanes: object\n"
+    )
     assert done.returncode == 1
     assert "RuntimeOrderError: jax was imported before frx" in done.stderr

@@ -5,7 +5,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 import pytest
 
 from fusegate.config import mode
@@ -44,16 +43,18 @@ def refused(value):
 
 
 def test_an_optimizer_made_anew_is_named():
+    optax = pytest.importorskip("optax")
     assert refused(optax.adam(1e-3)) == ("FG401", "m.init")
     assert refused(optax.sgd(0.1)) == ("FG401", "m.init")
 
 
 def test_a_stable_optimizer_costs_one_program():
+    optax = pytest.importorskip("optax")
     assert traces(stable(optax.adam)(1e-3) for _ in range(3)) == 1
 
 
 def test_library_functions_pass():
-    functions = [jax.nn.relu, jax.nn.gelu, jnp.tanh, jnp.add, jax.lax.add, optax.l2_loss]
+    functions = [jax.nn.relu, jax.nn.gelu, jnp.tanh, jnp.add, jax.lax.add]
     assert traces(functions * 3) == len(functions)
 
 
@@ -101,7 +102,9 @@ class TestZorch:
         from zorch.testkit.transcript import CheapPermutation
 
         assert traces(CheapPermutation(width=16, dtype=F) for _ in range(3)) == 1
-        assert traces([CheapPermutation(width=16, dtype=F), CheapPermutation(width=8, dtype=F)]) == 2
+        assert (
+            traces([CheapPermutation(width=16, dtype=F), CheapPermutation(width=8, dtype=F)]) == 2
+        )
 
     def test_a_merkle_tree_is_a_value_down_to_its_hasher(self):
         assert traces(merkle_tree() for _ in range(3)) == 1

@@ -100,7 +100,9 @@ def test_dtype_spellings_are_told_apart():
     assert len(runs) == 4
 
 
-@pytest.mark.parametrize("pair", [((1,), (1.0,)), ((1,), (True,)), ((0.0,), (-0.0,)), ((2.0,), (2,))])
+@pytest.mark.parametrize(
+    "pair", [((1,), (1.0,)), ((1,), (True,)), ((0.0,), (-0.0,)), ((2.0,), (2,))]
+)
 def test_nested_numbers_are_told_apart(pair):
     first, second = pair
     assert first == second
