@@ -164,8 +164,9 @@ def _project_of(table: dict[str, Any], path: Path) -> Project:
 
 
 @functools.cache
-def _project_at(directory: Path) -> Project:
-    for folder in (directory, *directory.parents):
+def _project_at(directory: str) -> Project:
+    start = Path(directory)
+    for folder in (start, *start.parents):
         path = folder / "pyproject.toml"
         if path.is_file():
             return read_project(path)
@@ -178,8 +179,9 @@ def project() -> Project:
     Raises:
         ValueError: Its `[tool.fusegate]` is malformed.
     """
+    # Asked on each entry of a driver: os.getcwd() costs a fifth of Path.cwd() and its hash.
     try:
-        directory = Path.cwd()
+        directory = os.getcwd()  # noqa: PTH109
     except OSError:  # the working directory was removed
         return Project()
     return _project_at(directory)

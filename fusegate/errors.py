@@ -229,6 +229,10 @@ class Violation(_Payload, FusegateError):
         Exception.__init__(self, str(finding))
         self.finding = finding
 
+    def __str__(self) -> str:
+        # Not inherited: a runtime error that a violation is as well may have a text of its own.
+        return str(self.finding)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles by payload, so that a violation crosses process borders."""
         return (violation, (self.finding,))

@@ -250,7 +250,7 @@ class Ledger:
             return self._drivers.setdefault((name, defined), DriverCounters())
 
     def count_driver(
-        self, name: str, defined: Location | None, *, op: str = "", jit: str = "", **amounts: int
+        self, name: str, defined: Location | None, op: str = "", *, jit: str = "", **amounts: int
     ) -> None:
         """Adds to counters of a driver, by name.
 

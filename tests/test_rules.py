@@ -36,7 +36,9 @@ def test_a_rule_has_a_test_that_bites_and_one_that_stays_quiet(code):
     names = [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     quiet = [name for name in names if name.startswith("test_quiet")]
     assert quiet, f"no test_quiet_... in {path.name}"
-    assert [n for n in names if n.startswith("test_") and n not in quiet], f"no test bites in {path.name}"
+    assert [n for n in names if n.startswith("test_") and n not in quiet], (
+        f"no test bites in {path.name}"
+    )
 
 
 def test_no_page_is_left_of_a_rule_that_is_gone():
@@ -44,12 +46,14 @@ def test_no_page_is_left_of_a_rule_that_is_gone():
     assert pages == set(RULES)
 
 
-def test_the_index_and_the_navigation_list_every_rule():
+def test_the_index_lists_every_rule():
     index = (PAGES / "index.md").read_text(encoding="utf-8")
-    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    for code, rule in RULES.items():
-        assert f"[{code}]({code}.md) | {rule.slug} | {rule.severity} |" in index
-        assert f"{code} {rule.slug}: rules/{code}.md" in navigation
+    rows = [
+        f"| [{code}]({code}.md) | {rule.slug} | {rule.severity} | {rule.summary} |"
+        for code, rule in RULES.items()
+    ]
+    shown = [line for line in index.splitlines() if line.startswith("| [FG")]
+    assert shown == rows, "the table of docs/rules/index.md should be:\n" + "\n".join(rows)
 
 
 def test_the_catalogue_is_in_order_and_every_rule_has_a_family():
@@ -64,5 +68,5 @@ def test_the_catalogue_is_in_order_and_every_rule_has_a_family():
 def test_lookup_takes_codes_and_slugs():
     assert lookup(" fg201 ") is RULES["FG201"]
     assert lookup("Retrace") is RULES["FG201"]
-    with pytest.raises(ValueError, match=r"unknown rule 'FG999'; the rules are FG101, FG201"):
+    with pytest.raises(ValueError, match=r"unknown rule 'FG999'; the rules are FG101, "):
         lookup("FG999")

@@ -203,7 +203,7 @@ def host_op(reason: str) -> Iterator[None]:
     # contextlib's frame is between this generator and the `with` statement.
     caller = sys._getframe(2)
     inner = DriverScope(
-        spec, within.mode, caller, bound=_is_generator(caller), within=within, reason=reason
+        spec, within.mode, caller, bound=_is_generator(caller), items=within.items, within=within, reason=reason
     )
     ledger.watch_unflushed(inner)
     inner.open()

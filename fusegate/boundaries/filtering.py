@@ -141,13 +141,13 @@ class FilterCall:
         jitted: The runtime's compiled function, on (donated data, other data, static parts).
     """
 
-    def __init__(self, spec: BoundarySpec) -> None:
+    def __init__(self, spec: BoundarySpec, jitted: Any) -> None:
         _register()
         self._spec = spec
         self._memory = _Memory()
         self._own = () if trees.node_of(spec.fn) is None else (spec.fn,)
         self._donated = _donated_positions(spec)
-        self.jitted: Any = None
+        self.jitted = jitted
 
     def split(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]

@@ -98,7 +98,7 @@ def _donations(
     location: Location | None,
 ) -> list[Finding]:
     findings = donation.check_nested_donation(spec, facts)
-    if not any(key.startswith("donate_") and given for key, given in spec.jit_keywords.items()):
+    if not (spec.arguments.donated_nums or spec.arguments.donated_names):
         return findings
     leaves = _donated_leaves(spec, call)
     flags = [donated for _, _, donated in leaves]

@@ -7,6 +7,7 @@ runs the call; from then on it holds the compiled function itself, and a call is
 from __future__ import annotations
 
 import functools
+import threading
 import types
 import weakref
 from typing import Any, Final
@@ -30,6 +31,8 @@ if not isinstance(_HOLD, types.GetSetDescriptorType):
         "fusegate needs wrapt's C extension: its pure-Python proxy would put Python on every warm call. "
         "Install a wrapt wheel for this interpreter, and unset WRAPT_DISABLE_EXTENSIONS."
     )
+
+_making = threading.RLock()
 
 _NO_ARRAY = ("not a valid JAX type", "Error interpreting argument to")
 """How the runtime's refusals of a leaf that is no array begin; there is no class of its own for them."""
@@ -156,27 +159,32 @@ def compiled(spec: BoundarySpec) -> Any:
     """
     ready = spec.attributes.get("callable")
     if ready is None:
-        resolve.required()
-        watch.install(spec)
-        programs.register(spec)
-        if spec.filter:
-            keywords = {
-                key: value for key, value in spec.jit_keywords.items() if not key.startswith("donate")
-            }
-            if spec.arguments.donated_nums:
-                keywords["donate_argnums"] = (0,)
-            ready = FilterCall(spec)
-            traced = body.traced_body(spec, filtered(spec))
-            # The partitioned form has arguments of its own; the user's names are for messages only.
-            del traced.__wrapped__  # type: ignore[attr-defined]
-            ready.jitted = jit.make_jit(traced, static_argnums=(2,), **keywords)
-            spec.attributes["jitted"] = ready.jitted
-        else:
-            ready = jit.make_jit(body.traced_body(spec, spec.fn), **spec.jit_keywords)
-            spec.attributes["jitted"] = ready
-        # Two threads may both come here; the first one's function is everybody's.
-        ready = spec.attributes.setdefault("callable", ready)
+        with _making:  # two threads may both come here; there is one program space for both
+            ready = spec.attributes.get("callable")
+            if ready is None:
+                ready = spec.attributes["callable"] = _make(spec)
     return ready
+
+
+def _make(spec: BoundarySpec) -> Any:
+    resolve.required()
+    watch.install(spec)
+    programs.register(spec)
+    if not spec.filter:
+        jitted = jit.make_jit(body.traced_body(spec, spec.fn), **spec.jit_keywords)
+        spec.attributes["jitted"] = jitted
+        return jitted
+    keywords = {
+        key: value for key, value in spec.jit_keywords.items() if not key.startswith("donate")
+    }
+    if spec.arguments.donated_nums:
+        keywords["donate_argnums"] = (0,)
+    traced = body.traced_body(spec, filtered(spec))
+    # The partitioned form has arguments of its own; the user's names are for messages only.
+    del traced.__wrapped__  # type: ignore[attr-defined]
+    jitted = jit.make_jit(traced, static_argnums=(2,), **keywords)
+    spec.attributes["jitted"] = jitted
+    return FilterCall(spec, jitted)
 
 
 def _explain_leaf(spec: BoundarySpec, error: TypeError) -> None:

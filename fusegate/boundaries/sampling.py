@@ -19,12 +19,14 @@ class _Site:
     """One driver in the program, over all its calls since the last reset.
 
     Attributes:
+        limits: The thresholds in force at its first call.
         calls: Times it was entered.
         settled: Boundaries that were looked at often enough, over its calls.
     """
 
     def __init__(self, book: ledger.Ledger) -> None:
         self.book = weakref.ref(book)
+        self.limits = config.thresholds()
         self.calls = 0
         self.settled: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -68,11 +70,12 @@ class Entry:
 
     def _observe(self, spec: DriverSpec, mode: Mode, frame: FrameType | None, *, bound: bool) -> None:
         rebuilds.install()
-        found = DriverScope(spec, mode, frame, bound=bound)
+        site = _site(spec)
+        found = DriverScope(spec, mode, frame, bound=bound, items=site.limits.item_launches)
         fast, slow = launch.observe(launches.on_launch, launches.on_slow_launch)
         found.hooked = True
         self._reads = reads = transfer.install(scope.on_read)
-        found.settled = set(_site(spec).settled)
+        found.settled = set(site.settled)
         ledger.watch_unflushed(found)
         self.scope = found
         for seen, what, why in (
@@ -126,7 +129,7 @@ def _is_sampled(spec: DriverSpec, mode: Mode) -> bool:
     with _lock:
         site = _site(spec)
         number, site.calls = site.calls, site.calls + 1
-    limits = config.thresholds()
+    limits = site.limits
     observed = (
         mode is Mode.STRICT
         or number < limits.driver_observed_calls

@@ -57,6 +57,7 @@ class DriverScope(launches.Scope):
 
     Attributes:
         spec: The driver.
+        items: Launches of one boundary in a row that are too many, where they are independent.
         mode: The mode that applied when it was entered.
         reason: Why the host op is meant; empty outside of one.
         counts: What was counted in the whole call, shared with its host ops.
@@ -70,6 +71,7 @@ class DriverScope(launches.Scope):
         frame: FrameType | None,
         *,
         bound: bool,
+        items: int,
         within: DriverScope | None = None,
         reason: str = "",
     ) -> None:
@@ -81,7 +83,7 @@ class DriverScope(launches.Scope):
         self._guard = transfer.guard_level() if reason else None
         self.hooked = False
         self._thread = threading.get_ident()
-        self._items = config.thresholds().item_launches
+        self.items = items
         self._buffered: Counter[tuple[int, int, int]] = Counter()
         self._flushed: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -162,10 +164,10 @@ class DriverScope(launches.Scope):
 
     def note_run(self, owner: Owner, length: int, frame: FrameType) -> bool:
         __tracebackhide__ = True
-        if self.reason or length < self._items:
+        if self.reason or length < self.items:
             return False
         where = stack.place(frame, launch=True)
-        found = rules.check_items(self.spec, owner.spec, length, self._items, where.location)
+        found = rules.check_items(self.spec, owner.spec, length, self.items, where.location)
         if found is not None:
             self._deliver(found, owner.spec.allow)
         return True

@@ -53,7 +53,7 @@ def _on_event(event: events.CompileEvent) -> None:
     if mode is Mode.OFF or event.call is None:
         return
     if event.failed:
-        notify(event.phase, spec.name, False)
+        notify("compile" if event.phase == "compile" else "lower", spec.name, False)
         return
     call = event.call
     guarded(COMPILES, mode, lambda: _own(event, call, spec, mode))
@@ -69,11 +69,15 @@ def _own(
             book.count(spec, derived_compiles=1)
         return
     entry, zone = calls.trace_of(call)
-    if event.phase == "lower":
-        book.count(spec, lower_s=event.seconds)
+    if event.phase == "lowering":
         if entry is not None:
             entry.confirmed = True
         guarded(PROGRAMS, mode, lambda: _program(spec, call, zone, mode))
+        notify("lower", spec.name, True)
+        return
+    if event.phase == "lower":
+        book.count(spec, lower_s=event.seconds)
+        notify("lower", spec.name, False)
         notify("compile", spec.name, True)
         return
     notify("compile", spec.name, False)

@@ -88,13 +88,19 @@ class DriverStats:
     """What was seen inside one driver.
 
     Attributes:
-        launches: Executables started.
-        eager: Those of them that no boundary owns.
+        launches: Executables started, those of host ops included.
+        eager: Those of them that neither a boundary nor another jit owns, outside a host op.
         reads: Device-to-host reads outside a host op.
         uploads: Implicit host-to-device transfers outside a host op.
         host_ops: Reason of each `with host_op()` -> how often it ran.
         name: Name of the driver.
         defined: Where it is defined.
+        jits: Name of each jit that is no boundary -> its launches.
+        calls: Times the driver was entered.
+        observed: How many of them were observed; in warn, the first ones and then one in many.
+        op_eager: Eager ops inside host ops.
+        op_reads: Reads inside host ops.
+        op_uploads: Implicit transfers to the device inside host ops.
     """
 
     launches: int = 0
@@ -104,6 +110,32 @@ class DriverStats:
     host_ops: Mapping[str, int] = field(default_factory=dict)
     name: str = ""
     defined: Location | None = None
+    jits: Mapping[str, int] = field(default_factory=dict)
+    calls: int = 0
+    observed: int = 0
+    op_eager: int = 0
+    op_reads: int = 0
+    op_uploads: int = 0
+
+    @classmethod
+    def of(cls, entry: ledger.DriverEntry) -> DriverStats:
+        """Freezes counters.
+
+        Args:
+            entry: The driver, and what was counted.
+        """
+        figures = {
+            what: getattr(entry.counters, what)
+            for what in ledger.DriverCounters.__dataclass_fields__
+            if what not in {"host_ops", "jits"}
+        }
+        return cls(
+            **figures,
+            host_ops=MappingProxyType(dict(entry.counters.host_ops)),
+            jits=MappingProxyType(dict(entry.counters.jits)),
+            name=entry.name,
+            defined=entry.defined,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,23 +241,19 @@ def report_of(snapshot: ledger.Snapshot) -> Report:
         name: Stats.of(entry.counters, name=entry.name, role=entry.role, defined=entry.defined)
         for name, entry in _distinct(snapshot.boundaries)
     }
-    drivers = {
-        name: DriverStats(
-            launches=entry.counters.launches,
-            eager=entry.counters.eager,
-            reads=entry.counters.reads,
-            uploads=entry.counters.uploads,
-            host_ops=MappingProxyType(dict(entry.counters.host_ops)),
-            name=entry.name,
-            defined=entry.defined,
-        )
-        for name, entry in _distinct(snapshot.drivers)
-    }
+    drivers = {name: DriverStats.of(entry) for name, entry in _distinct(snapshot.drivers)}
+    not_observed = dict(snapshot.not_observed)
+    for name, one in drivers.items():
+        if one.observed < one.calls:
+            not_observed[f"driver {name}"] = (
+                f"{one.observed} of {one.calls} calls were observed; launches, reads and uploads of the others "
+                "are in no figure"
+            )
     return Report(
         boundaries=MappingProxyType(boundaries),
         violations=snapshot.findings,
         drivers=MappingProxyType(drivers),
-        not_observed=MappingProxyType(dict(snapshot.not_observed)),
+        not_observed=MappingProxyType(not_observed),
         allowed=tuple(Allowed(code, reason, count) for code, reason, count in snapshot.allowed),
         unused_allows=tuple(
             Allowed(code, reason, location=where) for code, reason, where in snapshot.unused_allows

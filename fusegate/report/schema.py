@@ -92,6 +92,7 @@ def _driver_data(driver: DriverStats) -> dict[str, Any]:
     data = {field.name: getattr(driver, field.name) for field in fields(driver)}
     data["defined"] = location_data(driver.defined)
     data["host_ops"] = dict(driver.host_ops)
+    data["jits"] = dict(driver.jits)
     return data
 
 

@@ -47,10 +47,10 @@ def how() -> str:
     return "the buffer slot, through ctypes" if _offset_is_known() else ""
 
 
-def patch(
+def patcher(
     kind: Any, hook: Callable[[Any], None], put_off: Callable[[BaseException], None]
-) -> Callable[[], None]:
-    """Calls `hook` before each buffer request.
+) -> tuple[Callable[[], None], Callable[[], None]]:
+    """Prepares to call `hook` before each buffer request.
 
     Args:
         kind: The array type.
@@ -58,39 +58,46 @@ def patch(
         put_off: Takes an error that cannot be raised from here.
 
     Returns:
-        A function that restores the slot.
+        A function that sets the slot, and one that restores it.
     """
     if sys.version_info >= (3, 12):
-        return _patch_attribute(kind, hook)
+        return _attribute_patcher(kind, hook)
     if _offset_is_known():
-        return _patch_slot(kind, hook, put_off)
-    return lambda: None
+        return _slot_patcher(kind, hook, put_off)
+    return _nothing, _nothing
 
 
-def _patch_attribute(kind: Any, hook: Callable[[Any], None]) -> Callable[[], None]:
+def _nothing() -> None:
+    """There is no slot to set on this interpreter."""
+
+
+def _attribute_patcher(
+    kind: Any, hook: Callable[[Any], None]
+) -> tuple[Callable[[], None], Callable[[], None]]:
     original = vars(kind).get("__buffer__")
     if original is None:
-        return lambda: None
+        return _nothing, _nothing
 
     def request(self: Any, flags: int) -> Any:
         __tracebackhide__ = True
         hook(self)
         return original(self, flags)
 
-    kind.__buffer__ = request
+    def put() -> None:
+        kind.__buffer__ = request
 
     def restore() -> None:
         kind.__buffer__ = original
 
-    return restore
+    return put, restore
 
 
-def _patch_slot(
+def _slot_patcher(
     kind: Any, hook: Callable[[Any], None], put_off: Callable[[BaseException], None]
-) -> Callable[[], None]:
+) -> tuple[Callable[[], None], Callable[[], None]]:
     procs = _procs(kind)
     if procs is None or not procs.get:
-        return lambda: None
+        return _nothing, _nothing
     address = procs.get
     request_type = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
     original = request_type(address)
@@ -107,9 +114,12 @@ def _patch_slot(
             return -1
 
     callback = request_type(request)
-    procs.get = ctypes.cast(callback, ctypes.c_void_p).value
+    ours = ctypes.cast(callback, ctypes.c_void_p).value
 
-    def restore(_alive: Any = callback) -> None:
+    def put(_alive: Any = callback) -> None:
+        procs.get = ours
+
+    def restore() -> None:
         procs.get = address
 
-    return restore
+    return put, restore

@@ -16,15 +16,15 @@ _LOWER = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 _COMPILE = "/jax/core/compile/backend_compile_duration"
 _CACHE_HIT = "/jax/compilation_cache/cache_hits"
 
-Phase = Literal["lower", "compile"]
+Phase = Literal["lowering", "lower", "compile"]
 
 
 @dataclass(frozen=True, slots=True)
 class CompileEvent:
-    """One finished lowering or backend compile.
+    """One start of a lowering, or one finished lowering or backend compile.
 
     Attributes:
-        phase: `lower` or `compile`.
+        phase: `lowering` at the start; `lower` or `compile` at the end.
         program: The runtime's name of the program, `jit(fold)`.
         seconds: How long it took.
         from_cache: Whether the persistent cache served it; only for `compile`.
@@ -57,7 +57,7 @@ _installed: dict[str, Listener] = {}
 
 
 def listen(listener: Listener) -> bool:
-    """Calls `listener` after every lowering and backend compile, on the thread that did it.
+    """Calls `listener` before and after every lowering, and after every backend compile, on its thread.
 
     An exception of the listener reaches the program's own call, before the program has run: strict mode
     rests on that. Installed once per process; a listener cannot be public-ly removed on jax 0.7.
@@ -73,7 +73,8 @@ def listen(listener: Listener) -> bool:
         _installed[runtime.name] = listener
         return True
     monitoring = runtime.public("monitoring")
-    if not hasattr(monitoring, "register_event_duration_secs_listener"):
+    needed = ("register_event_duration_secs_listener", "register_scalar_listener")
+    if not all(hasattr(monitoring, name) for name in needed):
         return False
     _installed[runtime.name] = listener
 
@@ -100,12 +101,21 @@ def listen(listener: Listener) -> bool:
             )
         )
 
+    def on_scalar(event: str, _: float, **details: Any) -> None:
+        if event == _LOWER:
+            frame = sys._getframe(1)
+            program = str(details.get("fun_name", ""))
+            _installed[runtime.name](
+                CompileEvent("lowering", program, 0.0, False, False, runtime_call(frame))
+            )
+
     def on_event(event: str, **_: Any) -> None:
         if event == _CACHE_HIT:
             _state.cache_hit = True
 
     monitoring.register_event_duration_secs_listener(on_duration)
     monitoring.register_event_listener(on_event)
+    monitoring.register_scalar_listener(on_scalar)
     return True
 
 

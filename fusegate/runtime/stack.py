@@ -24,12 +24,12 @@ _INSTALLED = tuple(
 )
 _STDLIB = os.path.join(os.path.abspath(_PATHS["stdlib"]), "")
 
-# Files and functions of the runtime's `_src` that run a callback's body, or trace and lower a program:
+# Files and functions of the runtime's `_src` that run a callback's body, trace or lower a program, or look for NaN:
 # what happens below them is not the driver's own doing. Named alike on frx 0.10.2, jax 0.7.2, 0.10.2 and
 # the newest; where a name is gone, such an event counts as the driver's.
 _CALLBACKS = frozenset({"callback.py", "debugging.py"})
 _TRACES = frozenset(
-    {"cache_miss", "trace_to_jaxpr", "trace_to_jaxpr_dynamic", "jit_trace", "jit_lower", "lower_jaxpr_to_module"}
+    {"cache_miss", "jit_trace", "jit_lower", "lower_jaxpr_to_module", "check_special", "_nan_check_posthook"}
 )
 
 

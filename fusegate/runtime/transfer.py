@@ -30,7 +30,10 @@ _pending = _Pending()
 
 class _Process:
     count = 0
-    restore: Callable[[], None] | None = None
+    # Made once: a ctypes callback is dear to make, and the same hook comes each time.
+    made_for: tuple[Any, Any] = (None, None)
+    put: Callable[[], None]
+    restore: Callable[[], None]
 
 
 def install(hook: ReadHook) -> bool:
@@ -49,8 +52,12 @@ def install(hook: ReadHook) -> bool:
     if kind is None or not isinstance(vars(kind).get("_value"), property):
         return False
     with _lock:
+        if _Process.made_for != (kind, hook):
+            assert not _Process.count
+            _Process.put, _Process.restore = _patcher(kind, hook)
+            _Process.made_for = (kind, hook)
         if not _Process.count:
-            _Process.restore = _patch(kind, hook)
+            _Process.put()
         _Process.count += 1
     return True
 
@@ -60,9 +67,8 @@ def remove() -> None:
     with _lock:
         if _Process.count:
             _Process.count -= 1
-            if not _Process.count and _Process.restore is not None:
+            if not _Process.count:
                 _Process.restore()
-                _Process.restore = None
 
 
 def array_type() -> Any:
@@ -70,7 +76,7 @@ def array_type() -> Any:
     return resolve.required().private("array", "ArrayImpl")
 
 
-def _patch(kind: Any, hook: ReadHook) -> Callable[[], None]:
+def _patcher(kind: Any, hook: ReadHook) -> tuple[Callable[[], None], Callable[[], None]]:
     value, dlpack = vars(kind)["_value"], vars(kind).get("__dlpack__")
     fetch = value.fget
 
@@ -89,10 +95,14 @@ def _patch(kind: Any, hook: ReadHook) -> Callable[[], None]:
             hook("dlpack", self)
         return dlpack(self, *args, **kwargs)
 
-    kind._value = property(read_value, doc=value.__doc__)
-    if dlpack is not None:
-        kind.__dlpack__ = export
-    restore_buffer = bufferslot.patch(kind, lambda array: hook("buffer", array), _put_off)
+    observed = property(read_value, doc=value.__doc__)
+    put_buffer, restore_buffer = bufferslot.patcher(kind, lambda array: hook("buffer", array), _put_off)
+
+    def put() -> None:
+        kind._value = observed
+        if dlpack is not None:
+            kind.__dlpack__ = export
+        put_buffer()
 
     def restore() -> None:
         restore_buffer()
@@ -100,7 +110,7 @@ def _patch(kind: Any, hook: ReadHook) -> Callable[[], None]:
         if dlpack is not None:
             kind.__dlpack__ = dlpack
 
-    return restore
+    return put, restore
 
 
 def _put_off(error: BaseException) -> None:

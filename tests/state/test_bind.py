@@ -223,7 +223,7 @@ def test_optimizers_made_anew_are_one_value():
         (lambda: bind(scaled, (1, Opaque())), "FG401", "args[0][1]"),
         (lambda: stable(lambda table: lambda x: x * table)(jnp.ones(2)), "FG403", "table"),
         (lambda: stable(lambda table: lambda x: x * table[0])([1]), "FG402", "table"),
-        (lambda: stable(jitted)(), "FG401", ""),
+        (stable(jitted), "FG401", ""),
     ],
 )
 def test_what_has_no_value_is_refused_with_its_path(make, code, path, here):

@@ -1,0 +1,193 @@
+"""What is asked of a compiled program: its module, its memory, its cost, and how long it took to make."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fusegate.runtime import hlo, resolve
+
+_PHASES: Final = {
+    "/jax/core/compile/jaxpr_trace_duration": "trace",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration": "lower",
+    "/jax/core/compile/backend_compile_duration": "compile",
+}
+
+
+def executable_of(compiled: Any) -> Any:
+    """The loaded executable behind a `Compiled`; None where the backend has none.
+
+    Public: `Compiled.runtime_executable`. Equinox's own `Compiled` holds the runtime's.
+    """
+    inner = getattr(compiled, "compiled", compiled)
+    reader = getattr(inner, "runtime_executable", None)
+    return reader() if callable(reader) else None
+
+
+def executable_launched_by(executor: Any) -> Any:
+    """The loaded executable that a call is about to launch, `ExecuteReplicated.xla_executable`.
+
+    No public route leads from a call to its executable before it runs. Ran on frx 0.10.2, jax 0.7.2, 0.10.2
+    and the newest; None where it is gone.
+    """
+    return getattr(executor, "xla_executable", None)
+
+
+def module_of(executable: Any) -> hlo.Module | None:
+    """The optimized module of an executable; None where the backend shows none.
+
+    Reaches `hlo_modules()` of the loaded executable and `as_serialized_hlo_module_proto()` of the module: the
+    text of `Compiled.as_text` has no stable grammar. Ran on frx 0.10.2, jax 0.7.2, 0.10.2 and the newest.
+
+    Raises:
+        MalformedProtoError: The backend's module cannot be read.
+    """
+    reader = getattr(executable, "hlo_modules", None)
+    modules = reader() if callable(reader) else None
+    if not modules or not hasattr(modules[0], "as_serialized_hlo_module_proto"):
+        return None
+    return hlo.Module(modules[0].as_serialized_hlo_module_proto())
+
+
+def fingerprint_of(executable: Any) -> Any:
+    """What stands for a program: equal for equal programs, hashable. None where the backend has none.
+
+    Reaches `LoadedExecutable.fingerprint`, which has no public reader. Ran on frx 0.10.2, jax 0.7.2, 0.10.2
+    and the newest.
+    """
+    return getattr(executable, "fingerprint", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes that a program takes, as the compiler planned them; None for what it does not say.
+
+    Attributes:
+        temp: Temporary buffers.
+        argument: Arguments.
+        output: Results.
+        alias: Results that take the place of a donated argument.
+        peak: The most that is alive at once; the compiler's estimate.
+    """
+
+    temp: int | None = None
+    argument: int | None = None
+    output: int | None = None
+    alias: int | None = None
+    peak: int | None = None
+
+
+def memory_of(executable: Any) -> Memory | None:
+    """The memory plan of an executable; None where the backend shows none.
+
+    Reaches `LoadedExecutable.get_compiled_memory_stats`, the same that the public `memory_analysis` reads, so
+    that it can be asked of an executable without its `Compiled`. Ran on frx 0.10.2, jax 0.7.2, 0.10.2 and the
+    newest.
+    """
+    reader = getattr(executable, "get_compiled_memory_stats", None)
+    if not callable(reader):
+        return None
+    try:
+        stats = reader()
+    except _unimplemented():
+        return None
+    return Memory(
+        **{
+            name: None if value is None else int(value)
+            for name in ("temp", "argument", "output", "alias")
+            for value in [getattr(stats, f"{name}_size_in_bytes", None)]
+        },
+        peak=_known(getattr(stats, "peak_memory_in_bytes", None)),
+    )
+
+
+def _known(value: Any) -> int | None:
+    """A figure that reads 0 or less where the backend does not fill it in."""
+    return int(value) if value is not None and value > 0 else None
+
+
+def cost_of(compiled: Any) -> tuple[float | None, float | None]:
+    """Floating-point operations and bytes accessed, as the compiler counts them; None where it does not.
+
+    Public: `Compiled.cost_analysis`, which is empty or refused on some backends.
+    """
+    inner = getattr(compiled, "compiled", compiled)
+    try:
+        found = inner.cost_analysis()
+    except _unimplemented():
+        return None, None
+    if isinstance(found, (list, tuple)):  # one entry per partition, up to jax 0.4
+        found = found[0] if found else {}
+    found = found or {}
+
+    def figure(name: str) -> float | None:
+        value = found.get(name)
+        return float(value) if value is not None and value >= 0 else None
+
+    return figure("flops"), figure("bytes accessed")
+
+
+def _unimplemented() -> tuple[type[BaseException], ...]:
+    """How a backend says that it does not implement an analysis."""
+    runtime = resolve.required()
+    error = getattr(runtime.public("errors"), "JaxRuntimeError", None)
+    return (NotImplementedError, *([error] if error is not None else []))
+
+
+def platform_of(executable: Any) -> str:
+    """The platform that an executable is for: `cpu`, `gpu`, `cuda`."""
+    devices = getattr(executable, "local_devices", None)
+    found = devices() if callable(devices) else None
+    platform = getattr(found[0], "platform", None) if found else None
+    return str(platform or resolve.required().module.default_backend())
+
+
+class _Collecting(threading.local):
+    """Per thread: where seconds go to while somebody collects them."""
+
+    def __init__(self) -> None:
+        self.into: list[dict[str, float]] = []
+
+
+_collecting = _Collecting()
+_listening: set[str] = set()
+_lock = threading.Lock()
+
+
+@contextmanager
+def seconds() -> Iterator[dict[str, float]]:
+    """Collects the seconds of every trace, lowering and compile on this thread.
+
+    Public: the runtime's monitoring events. An event is sent when work was done, so a phase that was served
+    from a cache is not in the result.
+
+    Yields:
+        `trace`, `lower`, `compile` -> seconds, filled in while the block runs.
+    """
+    _listen()
+    found: dict[str, float] = {}
+    _collecting.into.append(found)
+    try:
+        yield found
+    finally:
+        # By identity: two collections that hold the same figures are equal.
+        _collecting.into[:] = [one for one in _collecting.into if one is not found]
+
+
+def _listen() -> None:
+    runtime = resolve.required()
+    with _lock:
+        if runtime.name in _listening:
+            return
+        _listening.add(runtime.name)
+
+    def on_duration(event: str, duration: float, **_: Any) -> None:
+        phase = _PHASES.get(event)
+        if phase is not None:
+            for found in _collecting.into:
+                found[phase] = found.get(phase, 0.0) + duration
+
+    runtime.public("monitoring").register_event_duration_secs_listener(on_duration)
