@@ -25,13 +25,17 @@ from _common import paired, pin, print_ratios, versions
 LEAVES = 300
 
 
+NUMBERS = itertools.count(1)
+
+
 def scalar_function() -> Callable[[Any], Any]:
-    """A new function object each time: two jits of one function would share their cache."""
+    """A new function and another program each time: two jits of one function would share their cache."""
+    number = next(NUMBERS)
 
-    def add_one(x):
-        return x + 1
+    def add(x):
+        return x + number
 
-    return add_one
+    return add
 
 
 def wrapped(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 
 import fusegate
 
-IMAGE, PATCH, WIDTH, HEADS, DEPTH, CLASSES = 32, 8, 64, 4, 4, 10
-CROPS, ROUNDS, TOLERANCE = 6, 9, 1e-4
+IMAGE, PATCH, WIDTH, HEADS, DEPTH, CLASSES = 32, 8, 64, 4, 2, 10
+CROPS, ROUNDS, TOLERANCE = 4, 9, 1e-4
 
 
 class Block(eqx.Module):

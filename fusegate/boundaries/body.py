@@ -5,6 +5,7 @@ It runs when the runtime traces and never otherwise, so a warm call pays nothing
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 import time
@@ -18,12 +19,14 @@ from fusegate.config import Mode
 from fusegate.errors import Cause, Violation
 from fusegate.judge import causes, traces
 from fusegate.judge.deliver import deliver
-from fusegate.judge.state import check_drift
+from fusegate.judge.state import Owner, check_drift, check_values
 from fusegate.observe.drift import StateFacts, drift_facts, states_in
 from fusegate.observe.health import guarded
 from fusegate.observe.progress import notify
 from fusegate.observe.signature import Signature
+from fusegate.rules import Severity
 from fusegate.runtime import frames, jit
+from fusegate.state.statics import unsafe_static
 
 OBSERVER = "traces"
 STATES = "states"
@@ -149,8 +152,28 @@ class Trace:
         seconds = time.perf_counter() - self._start
         notify("trace", self._spec.name, False)
         guarded(OBSERVER, self._mode, lambda: self._judge(zone, seconds))
+        guarded(STATES, self._mode, self._judge_statics)
         if self._entered:
             guarded(STATES, self._mode, lambda: self._judge_states(out))
+
+    def _judge_statics(self) -> None:
+        """Reports what the runtime would mis-key among static arguments and metadata, as advice.
+
+        Never an error: a program may well hold one such object for good. What it costs when it does not is
+        told by FG201, with the same path.
+        """
+        spec = self._spec
+        owner = Owner(spec.name, spec.role, spec.defined)
+        for static in self._signature.statics:
+            if spec.filter and static.is_argument:  # keyed strictly by the partition itself
+                continue
+            facts = unsafe_static(static.value, static.path)
+            if not static.is_argument:  # every layer has a flag; only odd numbers are worth a word
+                facts = [fact for fact in facts if fact.what != "a bool"]
+            noun = "static argument" if static.is_argument else "metadata"
+            for found in check_values(owner, facts, self.location, noun=noun):
+                advice = dataclasses.replace(found, severity=Severity.ADVICE)
+                deliver(advice, self._mode, spec, allow=spec.allow)
 
     def _judge_states(self, out: Any) -> None:
         __tracebackhide__ = True

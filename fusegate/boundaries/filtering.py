@@ -28,7 +28,7 @@ class Token:
 
     __slots__ = ("__weakref__", "statics", "treedef")
 
-    def __init__(self, treedef: Any, statics: tuple[tuple[int, type, Any], ...]) -> None:
+    def __init__(self, treedef: Any, statics: tuple[tuple[int, Any], ...]) -> None:
         self.treedef = treedef
         self.statics = statics
 
@@ -36,7 +36,7 @@ class Token:
         """Puts data leaves and static leaves together again."""
         if not self.statics:
             return self.treedef.unflatten(data)
-        static = {position: value for position, _, value in self.statics}
+        static = dict(self.statics)
         rest = iter(data)
         count = self.treedef.num_leaves
         return self.treedef.unflatten([static[i] if i in static else next(rest) for i in range(count)])
@@ -45,12 +45,17 @@ class Token:
 _tokens: weakref.WeakValueDictionary[Any, Token] = weakref.WeakValueDictionary()
 
 
-def _token(treedef: Any, statics: tuple[tuple[int, type, Any], ...]) -> Token:
-    key = (treedef, statics)
+def _token(treedef: Any, statics: tuple[tuple[int, Any], ...]) -> Token:
+    # Equal numbers of different types, and zeros of different signs, are different programs.
+    key = (treedef, tuple((position, type(leaf), _by_bits(leaf)) for position, leaf in statics))
     token = _tokens.get(key)
     if token is None:
         token = _tokens[key] = Token(treedef, statics)
     return token
+
+
+def _by_bits(leaf: Any) -> Any:
+    return leaf.hex() if type(leaf) is float else leaf
 
 
 def partition(value: Any) -> tuple[tuple[Any, ...], Token]:
@@ -66,7 +71,7 @@ def partition(value: Any) -> tuple[tuple[Any, ...], Token]:
         if is_array(leaf):
             data.append(leaf)
         else:
-            statics.append((position, type(leaf), leaf))
+            statics.append((position, leaf))
     return tuple(data), _token(treedef, tuple(statics))
 
 

@@ -10,7 +10,7 @@ import functools
 import threading
 import types
 import weakref
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import wrapt
 
@@ -38,7 +38,13 @@ _NO_ARRAY = ("not a valid JAX type", "Error interpreting argument to")
 """How the runtime's refusals of a leaf that is no array begin; there is no class of its own for them."""
 
 
-class Boundary(wrapt.CallableObjectProxy):  # type: ignore[type-arg]
+if TYPE_CHECKING:
+    _Proxy = wrapt.CallableObjectProxy[Any]
+else:  # wrapt 2.0 has no subscript at run time
+    _Proxy = wrapt.CallableObjectProxy
+
+
+class Boundary(_Proxy):
     """A function with a declared jit boundary around it.
 
     Everything that the runtime's jitted function offers (`lower`, `trace`, `eval_shape`, `clear_cache`)
@@ -51,7 +57,7 @@ class Boundary(wrapt.CallableObjectProxy):  # type: ignore[type-arg]
         if spec.role == "round body":
             melt.register(self)
 
-    @property  # type: ignore[misc]
+    @property
     def __wrapped__(self) -> Any:
         """The user's function."""
         return self._self_spec.fn
@@ -129,7 +135,7 @@ class _Cold:
         return out
 
     @property
-    def __class__(self) -> type:
+    def __class__(self) -> type:  # type: ignore[misc]
         # The runtime's export asks isinstance() of a function that may not have been called yet.
         if self._spec.filter or resolve.loaded() is None:
             return _Cold

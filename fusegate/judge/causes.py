@@ -175,7 +175,11 @@ def _statics(before: Sequence[Static], after: Sequence[Static]) -> Iterator[Caus
     old = {static.path: static for static in before}
     for static in after:
         earlier = old.get(static.path)
-        if earlier is not None and not same_static(earlier, static):
+        # States tell 2.0 from 2, which compare equal.
+        if earlier is not None and (
+            not same_static(earlier, static)
+            or atom_text(earlier.value) != atom_text(static.value)
+        ):
             yield static_difference(earlier.value, static.value, static.path, static.is_argument)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -143,9 +144,11 @@ def same(before: Any, after: Any) -> bool:
 
 
 def same_static(before: Static, after: Static) -> bool:
-    """As `same`; the runtime tells the types of static arguments apart as well."""
+    """As `same`; the types of static arguments are told apart as well, and zeros of different signs."""
     if before.is_argument and type(before.value) is not type(after.value):
         return False
+    if type(before.value) is float and before.value == 0.0 == after.value:
+        return math.copysign(1.0, before.value) == math.copysign(1.0, after.value)
     return same(before.value, after.value)
 
 

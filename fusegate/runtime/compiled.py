@@ -1,4 +1,4 @@
-"""What is asked of a compiled program: its module, its memory, its cost, and how long it took to make."""
+"""What is asked of a compiled program: its module, its memory, its cost, and whether it was made anew."""
 
 from __future__ import annotations
 
@@ -145,36 +145,36 @@ def platform_of(executable: Any) -> str:
     return str(platform or resolve.required().module.default_backend())
 
 
-class _Collecting(threading.local):
-    """Per thread: where seconds go to while somebody collects them."""
+class _Noting(threading.local):
+    """Per thread: who wants to know which phases did work."""
 
     def __init__(self) -> None:
-        self.into: list[dict[str, float]] = []
+        self.into: list[set[str]] = []
 
 
-_collecting = _Collecting()
+_noting = _Noting()
 _listening: set[str] = set()
 _lock = threading.Lock()
 
 
 @contextmanager
-def seconds() -> Iterator[dict[str, float]]:
-    """Collects the seconds of every trace, lowering and compile on this thread.
+def phases_worked() -> Iterator[set[str]]:
+    """Notes which phases did work on this thread; a phase that was served from a cache did none.
 
-    Public: the runtime's monitoring events. An event is sent when work was done, so a phase that was served
-    from a cache is not in the result.
+    Public: the runtime's monitoring events, which are sent when work was done. Their seconds are not used:
+    up to jax 0.7 an inner trace is reported beside the one around it.
 
     Yields:
-        `trace`, `lower`, `compile` -> seconds, filled in while the block runs.
+        Some of `trace`, `lower`, `compile`; filled in while the block runs.
     """
     _listen()
-    found: dict[str, float] = {}
-    _collecting.into.append(found)
+    found: set[str] = set()
+    _noting.into.append(found)
     try:
         yield found
     finally:
-        # By identity: two collections that hold the same figures are equal.
-        _collecting.into[:] = [one for one in _collecting.into if one is not found]
+        # By identity: two sets of the same phases are equal.
+        _noting.into[:] = [one for one in _noting.into if one is not found]
 
 
 def _listen() -> None:
@@ -184,10 +184,10 @@ def _listen() -> None:
             return
         _listening.add(runtime.name)
 
-    def on_duration(event: str, duration: float, **_: Any) -> None:
+    def on_duration(event: str, _seconds: float, **_: Any) -> None:
         phase = _PHASES.get(event)
         if phase is not None:
-            for found in _collecting.into:
-                found[phase] = found.get(phase, 0.0) + duration
+            for found in _noting.into:
+                found.add(phase)
 
     runtime.public("monitoring").register_event_duration_secs_listener(on_duration)

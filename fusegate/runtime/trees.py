@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from fusegate.runtime import resolve
+from fusegate.runtime import registry, resolve
 
 _BUILTIN = (tuple, list, dict)
 
@@ -77,6 +77,9 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
 
 def _metas(value: Any, aux: Any) -> tuple[tuple[str, Any], ...]:
     """Names the metadata of a node after the attributes that hold it, by identity."""
+    held = aux[0] if type(aux) is tuple and len(aux) == 1 else aux
+    if isinstance(held, registry.Meta):  # a state keeps all of it in one canonical object
+        return tuple((f".{name}", item) for name, item in held.items())
     names: dict[int, list[str]] = {}
     for name, item in _attributes(value):
         names.setdefault(id(item), []).append(f".{name}")

@@ -1,5 +1,6 @@
 """`filter=True`: Equinox's partition rule, with the same results and retraces."""
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -88,6 +89,12 @@ def test_equal_looking_static_numbers_are_told_apart():
     assert f(x, 2).dtype == jnp.int32
     assert f(x, True).dtype == jnp.float32
     assert f(x, 1).dtype == jnp.int32
+    sign = fg.island(lambda x, k: jnp.full((), math.copysign(1.0, k)) * x, filter=True)
+    assert float(sign(jnp.ones(()), 0.0)) == 1.0
+    assert float(sign(jnp.ones(()), -0.0)) == -1.0
+    nan = fg.island(lambda x, k: x, filter=True, max_traces=1)
+    nan(x, float("nan"))
+    nan(x, float("nan"))
 
 
 def test_methods_and_callable_modules():
@@ -132,8 +139,11 @@ def test_a_partition_is_forgotten_with_its_module():
 
 
 def test_donation_by_position_and_by_name():
+    def add(layer, x):
+        return layer.weight + x
+
     for keywords in ({"donate_argnums": 1}, {"donate_argnames": "x"}):
-        f = fg.island(lambda layer, x: layer.weight + x, filter=True, **keywords)
+        f = fg.island(add, filter=True, **keywords)
         layer, x = Layer(jnp.ones(4), jnp.sin), jnp.ones(4)
         f(layer, x)
         assert x.is_deleted()

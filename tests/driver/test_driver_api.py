@@ -208,7 +208,7 @@ def test_a_fault_in_warn_never_reaches_the_program(monkeypatch):
     for observer, target in ((scope.LAUNCHES, "note_op"), (scope.READS, "read")):
         monkeypatch.setattr(scope.DriverScope, target, broken)
         try:
-            with fusegate.driver("faulty", mode="warn"):
+            with fusegate.driver("faulty", mode="warn", max_eager=99, max_reads=99):
                 assert float(jnp.sin(X)[0]) == pytest.approx(0.9092974)
             assert "RuntimeError" in fusegate.report().not_observed[observer]
         finally:

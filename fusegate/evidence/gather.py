@@ -1,0 +1,226 @@
+"""`evidence`: compiles a function for its arguments, or finds what a call has compiled, and looks at it."""
+
+from __future__ import annotations
+
+import functools
+import time
+import types
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from fusegate import ledger
+from fusegate.boundaries.proxy import Boundary, spec_of
+from fusegate.boundaries.spec import BoundarySpec, callable_name, definition_of
+from fusegate.evidence.model import Evidence
+from fusegate.observe import evidence as facts
+from fusegate.observe.jaxpr import program_facts
+from fusegate.runtime import arrays, compiled, jit, resolve, trees
+
+
+def evidence(f: Any, *args: Any, target: str | None = None, **kwargs: Any) -> Evidence:
+    """Returns what the compiled program of a function shows of itself.
+
+    Shares the trace, the lowering and the executable with the calls of the function: after a call with equal
+    arguments nothing is compiled, and a later call finds what was compiled here. Nothing runs. The trace
+    counts as one asked for its own sake, as those of `.lower` do.
+
+    Args:
+        f: A boundary or a jitted function; a plain function is jitted first.
+        *args: Its arguments. Arrays may be `ShapeDtypeStruct`s, so that none has to exist; of a committed
+            array the struct carries the sharding, else it stands for another program.
+        target: What to compile for; the process's own backend where not given.
+        **kwargs: Its keyword arguments.
+
+    Raises:
+        TypeError: `f` is not callable.
+        ValueError: `target` is none that is known.
+        Violation: The program breaks a rule, in strict.
+
+    Example:
+        >>> import jax, fusegate
+        >>> @fusegate.island
+        ... def message(low, high):
+        ...     return (low * high).sum()
+        >>> found = evidence(message, *[jax.ShapeDtypeStruct((64,), "float32")] * 2)
+        >>> found.launches, found.dynamic_launches, found.argument_bytes
+        (1, 1, 512)
+    """
+    subject = Subject.of(f, args, kwargs)
+    if target is not None:
+        return _for_target(subject, target)
+    steps = Steps.of(subject)
+    executable = compiled.executable_of(steps.program)
+    where = compiled.platform_of(executable)
+    return _evidence(subject, steps, executable, where)
+
+
+def _for_target(subject: Subject, target: str) -> Evidence:
+    raise ValueError(f"unknown target {target!r}")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What evidence is asked of: something with `lower`, and the arguments that it takes.
+
+    Attributes:
+        lowerable: A boundary or a jitted function.
+        args: Its positional arguments, those of a partial or a bound method included.
+        kwargs: Its keyword arguments.
+        spec: The declaration, where it is a boundary.
+    """
+
+    lowerable: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    spec: BoundarySpec | None
+
+    @classmethod
+    def of(cls, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Subject:
+        """Finds the jit behind a function, a bound method or a partial.
+
+        Raises:
+            TypeError: `f` is not callable.
+        """
+        if not callable(f):
+            raise TypeError(f"evidence is of a callable, not of {type(f).__name__}")
+        while True:
+            if isinstance(f, types.MethodType) and hasattr(f.__func__, "lower"):
+                f, args = f.__func__, (f.__self__, *args)
+            elif isinstance(f, functools.partial) and hasattr(f.func, "lower"):
+                f, args, kwargs = f.func, (*f.args, *args), {**f.keywords, **kwargs}
+            else:
+                break
+        if not hasattr(f, "lower"):
+            f = jit.make_jit(f)
+        spec = spec_of(f) if type(f) is Boundary else None
+        return cls(f, args, kwargs, spec)
+
+    @property
+    def name(self) -> str:
+        """Name in messages."""
+        return self.spec.name if self.spec is not None else callable_name(self._plain)
+
+    @property
+    def role(self) -> str:
+        """Role of the boundary; `jit` where it is none."""
+        return self.spec.role if self.spec is not None else "jit"
+
+    @property
+    def _plain(self) -> Any:
+        return getattr(self.lowerable, "__wrapped__", self.lowerable)
+
+    def described(self) -> str:
+        """Shapes and dtypes of the arguments, never a value; what is no array by its type."""
+        leaves, _ = trees.leaves_of((self.args, self.kwargs))
+        texts = [
+            arrays.describe_parts(tuple(leaf.shape), arrays.short_dtype(leaf.dtype))
+            if hasattr(leaf, "shape") and hasattr(leaf, "dtype")
+            else type(leaf).__name__
+            for leaf in leaves
+        ]
+        more = f", and {len(texts) - 6} more" if len(texts) > 6 else ""
+        return ", ".join(texts[:6]) + more
+
+    def evidence(self, **figures: Any) -> Evidence:
+        """An evidence of this subject."""
+        runtime = resolve.required()
+        defined = self.spec.defined if self.spec is not None else definition_of(self._plain)
+        return Evidence(
+            name=self.name,
+            role=self.role,
+            defined=defined,
+            arguments=self.described(),
+            runtime=f"{runtime.name} {runtime.version}",
+            **figures,
+        )
+
+
+@dataclass
+class Steps:
+    """The steps to a compiled program, each with its seconds; None for a step that a cache served.
+
+    Attributes:
+        traced: The runtime's `Traced`; None where the jit has no `trace`.
+        program: The runtime's `Compiled`.
+        seconds: `trace`, `lower`, `compile` -> seconds.
+        cached: The steps that a cache served.
+    """
+
+    traced: Any = None
+    program: Any = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    cached: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, subject: Subject) -> Steps:
+        """Traces, lowers and compiles, as far as no cache has it."""
+        f, args, kwargs = subject.lowerable, subject.args, subject.kwargs
+        steps = cls()
+        trace = getattr(f, "trace", None)
+        if callable(trace):
+            steps.traced = steps._take("trace", lambda: trace(*args, **kwargs))
+        lowered = steps._take("lower", lambda: f.lower(*args, **kwargs))
+        steps.program = steps._take("compile", lowered.compile)
+        return steps
+
+    def _take(self, phase: str, work: Any) -> Any:
+        with compiled.phases_worked() as worked:
+            start = time.perf_counter()
+            out = work()
+            seconds = time.perf_counter() - start
+        if phase in worked:
+            self.seconds[phase] = seconds
+        else:
+            self.cached.add(phase)
+        return out
+
+
+def _evidence(subject: Subject, steps: Steps, executable: Any, target: str) -> Evidence:
+    missing: dict[str, str] = {}
+    figures: dict[str, Any] = {"target": target}
+    _look_at_module(executable, figures, missing)
+    memory = compiled.memory_of(executable)
+    for name in ("temp", "peak", "argument", "output", "alias"):
+        value = figures[f"{name}_bytes"] = getattr(memory, name, None)
+        if value is None:
+            missing[f"{name}_bytes"] = "this backend shows no such figure"
+    figures["flops"], figures["bytes_accessed"] = compiled.cost_of(steps.program)
+    for name in ("flops", "bytes_accessed"):
+        if figures[name] is None:
+            missing[name] = "this backend gives no cost analysis"
+    if steps.traced is not None:
+        program = program_facts(steps.traced.jaxpr)
+        figures["equations"], figures["constant_bytes"] = program.equations, program.constant_bytes
+    else:
+        missing["equations"] = missing["constant_bytes"] = "this jit gives no traced program"
+    _look_at_seconds(subject, steps, figures, missing)
+    return subject.evidence(**figures, not_observed=MappingProxyType(missing))
+
+
+def _look_at_module(executable: Any, figures: dict[str, Any], missing: dict[str, str]) -> None:
+    module = compiled.module_of(executable)
+    if module is None:
+        missing["launches"] = missing["dynamic_launches"] = "this backend shows no compiled module"
+        return
+    counted = facts.count_launches(module)
+    figures["launches"], figures["dynamic_launches"] = counted.static, counted.dynamic
+    figures["kernels"] = facts.kernels_of(module)
+    if counted.dynamic is None:
+        missing["dynamic_launches"] = "a loop's trip count is not known before it runs"
+
+
+def _look_at_seconds(
+    subject: Subject, steps: Steps, figures: dict[str, Any], missing: dict[str, str]
+) -> None:
+    """Seconds of each step; of one that a cache served, what the boundary's only compile took."""
+    spec = subject.spec
+    counted = ledger.current().counters_of(spec) if spec is not None else ledger.Counters()
+    single = counted.traces == 1 and counted.compiles + counted.cache_hits == 1
+    for phase in ("trace", "lower", "compile"):
+        name = f"{phase}_s"
+        figures[name] = steps.seconds.get(phase)
+        if figures[name] is None and single:
+            figures[name] = getattr(counted, name)
+        elif figures[name] is None:
+            missing[name] = "done before, by a call or an earlier evidence"

@@ -1,0 +1,68 @@
+"""What a jit would mis-key among static arguments and metadata is reported, as advice, with its path."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import fusegate as fg
+
+
+class ByIdentity:
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    rate: Any
+    inner: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Tagged:
+    x: Any
+    tag: Any
+
+
+jax.tree_util.register_dataclass(Tagged, data_fields=["x"], meta_fields=["tag"])
+
+
+def advice(run):
+    run()
+    return [(v.code, v.cause.path) for v in fg.report().violations if not v.is_error]
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "path"),
+    [
+        ((1, 2.0), "FG401", "k[1]"),
+        ((True,), "FG401", "k[0]"),
+        (-0.0, "FG401", "k"),
+        (Config(1, ByIdentity()), "FG401", "k.inner"),
+        (ByIdentity(), "FG401", "k"),
+    ],
+)
+def test_static_arguments(value, code, path):
+    f = fg.island(lambda x, k: x + 1.0, static_argnums=1)
+    assert advice(lambda: f(jnp.ones(2), value)) == [(code, path)]
+
+
+def test_metadata_of_a_foreign_class():
+    f = fg.island(lambda s: s.x + 1.0)
+    assert advice(lambda: f(Tagged(jnp.ones(2), [1]))) == [("FG402", "s.tag")]
+
+
+@pytest.mark.parametrize("value", [3, "word", None, (1, "a"), Config(3, ("a", 2)), 2.0, jnp.sin, Config])
+def test_quiet_for_values(value):
+    f = fg.island(lambda x, k: x + 1.0, static_argnums=1)
+    assert advice(lambda: f(jnp.ones(2), value)) == []
+
+
+def test_quiet_under_the_filter_and_for_layers():
+    import equinox as eqx
+
+    f = fg.island(lambda m, x, k: m(x), filter=True)
+    layer = eqx.nn.MLP(2, 2, 4, 1, key=jax.random.key(0))
+    assert advice(lambda: f(layer, jnp.ones(2), (1, 2.0, True))) == []
