@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fusegate import ledger
-from fusegate.boundaries import calls, melt
+from fusegate.boundaries import calls, melt, watch
 from fusegate.boundaries.spec import BoundarySpec
 from fusegate.config import Mode
 from fusegate.errors import Cause, Violation
@@ -110,6 +110,8 @@ class Trace:
             if jit.jit_disabled() or not jit.under_jit():
                 ledger.current().count(spec, eager_runs=1)
                 return None
+            # Here, not when the jit is made: a program that stays in off is left as it was found.
+            watch.install(spec)
             call = calls.call_of(spec, sys._getframe(4))
             passed = (call.args, call.kwargs) if call is not None else None
             signature = calls.capture(spec, args, kwargs, passed)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import wrapt
 
-from fusegate.boundaries import body, calls, melt, programs, watch
+from fusegate.boundaries import body, calls, melt, programs
 from fusegate.boundaries.filtering import FilterCall, filtered
 from fusegate.boundaries.spec import BoundarySpec
 from fusegate.runtime import events, jit, resolve
@@ -174,7 +174,6 @@ def compiled(spec: BoundarySpec) -> Any:
 
 def _make(spec: BoundarySpec) -> Any:
     resolve.required()
-    watch.install(spec)
     programs.register(spec)
     if not spec.filter:
         jitted = jit.make_jit(body.traced_body(spec, spec.fn), **spec.jit_keywords)

@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 from fusegate import config, ledger
-from fusegate.boundaries import calls, melt, programs, rebuilds
+from fusegate.boundaries import budgets, calls, melt, programs, rebuilds
 from fusegate.boundaries.spec import BoundarySpec
 from fusegate.config import Mode
 from fusegate.errors import Cause, FusegateError
@@ -29,7 +29,10 @@ _ambiguous: set[str] = set()
 
 
 def install(spec: BoundarySpec) -> None:
-    """Starts watching; called once per boundary, when its compiled function is made."""
+    """Starts watching; called at each trace of a boundary that is not in off, and cheap after the first."""
+    if spec.attributes.get("watched"):
+        return
+    spec.attributes["watched"] = True
     tracebacks.exclude_own_frames()
     program = f"jit({getattr(spec.fn, '__name__', type(spec.fn).__name__)})"
     known = _programs.get(program)
@@ -41,6 +44,7 @@ def install(spec: BoundarySpec) -> None:
     if not launch.on_slow_launch(_on_slow_launch):
         health.switch_off(DISPATCHES, "this runtime has no ExecuteReplicated to observe")
     rebuilds.install()
+    budgets.install(spec)
 
 
 def _on_event(event: events.CompileEvent) -> None:
@@ -141,7 +145,9 @@ def _on_derived(event: events.CompileEvent) -> None:
     spec = calls.lowered_by(event.lowering)
     if spec is not None:
         counter = "cache_hits" if event.from_cache else "compiles"
-    elif event.call is None and event.program not in _ambiguous:  # with a call: another jit of that name
+    elif (
+        event.call is None and event.program not in _ambiguous
+    ):  # with a call: another jit of that name
         spec, counter = _programs.get(event.program), "derived_compiles"
     if spec is not None and spec.mode() is not Mode.OFF:
         ledger.current().count(spec, **{counter: 1, "compile_s": event.seconds})
@@ -185,6 +191,11 @@ def _passed_key(call: frames.RuntimeCall) -> tuple[Any, ...]:
     """What was passed, as finely as the fast path tells it: a first numpy argument misses once."""
     leaves, _ = trees.leaves_of((call.args, call.kwargs))
     return tuple(
-        (type(leaf), getattr(leaf, "shape", ()), str(getattr(leaf, "dtype", "")), arrays.committed(leaf))
+        (
+            type(leaf),
+            getattr(leaf, "shape", ()),
+            str(getattr(leaf, "dtype", "")),
+            arrays.committed(leaf),
+        )
         for leaf in leaves
     )

@@ -128,3 +128,22 @@ def test_a_warning_filter_of_the_users_still_decides():
     f(jnp.ones(2))
     with pytest.raises(fg.ViolationWarning):
         f(jnp.ones(3))
+
+
+def test_off_leaves_the_runtime_as_it_was_found(runtime):
+    code = f"""
+        import {runtime} as J
+        import fusegate as fg
+        from {runtime}._src.interpreters import pxla
+        from {runtime}._src import monitoring
+        before = pxla.ExecuteReplicated.__call__, len(monitoring.get_event_duration_listeners())
+        fg.set_mode("off")
+        f = fg.island(lambda x: x * 2.0, max_traces=1)
+        f(J.numpy.ones(2)), f(J.numpy.ones(3))
+        after = pxla.ExecuteReplicated.__call__, len(monitoring.get_event_duration_listeners())
+        print(before == after, fg.stats(f).traces)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["True", "0"], done.stderr
