@@ -181,7 +181,7 @@ def project() -> Project:
     """
     # Asked on each entry of a driver: os.getcwd() costs a fifth of Path.cwd() and its hash.
     try:
-        directory = os.getcwd()  # noqa: PTH109
+        directory = os.getcwd()
     except OSError:  # the working directory was removed
         return Project()
     return _project_at(directory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import (
     Any,
     Concatenate,
@@ -29,23 +29,23 @@ from fusegate.runtime import frames, jit
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
-R = TypeVar("R", covariant=True)
+R_co = TypeVar("R_co", covariant=True)
 S = TypeVar("S")
 
 
-class BoundaryFunction(Protocol[P, R]):
+class BoundaryFunction(Protocol[P, R_co]):
     """What a decorated function is to a type checker: the function, with the methods of a jit."""
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Calls the compiled function."""
         ...
 
     @overload
-    def __get__(self, instance: None, owner: type | None = None) -> BoundaryFunction[P, R]: ...
+    def __get__(self, instance: None, owner: type | None = None) -> BoundaryFunction[P, R_co]: ...
     @overload
     def __get__(
-        self: BoundaryFunction[Concatenate[S, Q], R], instance: S, owner: type | None = None
-    ) -> Callable[Q, R]: ...
+        self: BoundaryFunction[Concatenate[S, Q], R_co], instance: S, owner: type | None = None
+    ) -> Callable[Q, R_co]: ...
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Traces and lowers for the arguments, as `jit(...).lower`."""
@@ -116,11 +116,11 @@ _SHARED: Final = "__fusegate_boundaries__"
 
 
 @overload
-def island(fn: Callable[P, R], /, **options: Unpack[Options]) -> BoundaryFunction[P, R]: ...
+def island(fn: Callable[P, R_co], /, **options: Unpack[Options]) -> BoundaryFunction[P, R_co]: ...
 @overload
 def island(
     **options: Unpack[Options],
-) -> Callable[[Callable[P, R]], BoundaryFunction[P, R]]: ...
+) -> Callable[[Callable[P, R_co]], BoundaryFunction[P, R_co]]: ...
 def island(fn: Any = None, /, **options: Any) -> Any:
     """Declares one maximal host-op-free span: its own jit, called from an eager driver.
 
@@ -154,11 +154,11 @@ def island(fn: Any = None, /, **options: Any) -> Any:
 
 
 @overload
-def single_zone(fn: Callable[P, R], /, **options: Unpack[Options]) -> BoundaryFunction[P, R]: ...
+def single_zone(fn: Callable[P, R_co], /, **options: Unpack[Options]) -> BoundaryFunction[P, R_co]: ...
 @overload
 def single_zone(
     **options: Unpack[Options],
-) -> Callable[[Callable[P, R]], BoundaryFunction[P, R]]: ...
+) -> Callable[[Callable[P, R_co]], BoundaryFunction[P, R_co]]: ...
 def single_zone(fn: Any = None, /, **options: Any) -> Any:
     """Declares one jit over a whole prove or open body: host-op-free, its round bodies melted into it.
 
@@ -195,20 +195,20 @@ def single_zone(fn: Any = None, /, **options: Any) -> Any:
 
 @overload
 def round_body(
-    fn: Callable[P, R],
+    fn: Callable[P, R_co],
     /,
     *,
     reductions: int = 1,
     allow_primitives: Collection[str] = (),
     **options: Unpack[Options],
-) -> BoundaryFunction[P, R]: ...
+) -> BoundaryFunction[P, R_co]: ...
 @overload
 def round_body(
     *,
     reductions: int = 1,
     allow_primitives: Collection[str] = (),
     **options: Unpack[Options],
-) -> Callable[[Callable[P, R]], BoundaryFunction[P, R]]: ...
+) -> Callable[[Callable[P, R_co]], BoundaryFunction[P, R_co]]: ...
 def round_body(
     fn: Any = None,
     /,

@@ -176,6 +176,7 @@ class FilterCall:
         return donated, tuple(data), (tuple(tokens), tuple(kwargs))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the compiled function on the partitioned arguments."""
         __tracebackhide__ = True
         out = self.jitted(*self.split(args, kwargs))
         return out.token.combine(out.data) if type(out) is Mixed else out

@@ -134,8 +134,8 @@ class _Cold:
             _HOLD.__set__(proxy, ready)
         return out
 
-    @property
-    def __class__(self) -> type:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         # The runtime's export asks isinstance() of a function that may not have been called yet.
         if self._spec.filter or resolve.loaded() is None:
             return _Cold
@@ -148,9 +148,7 @@ class _Cold:
         return getattr(compiled(self._spec), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in {"__module__", "__name__", "__qualname__", "__doc__", "__wrapped__"}:
-            vars(self)[name] = value
-        elif name == "__annotations__" or name == "__type_params__":
+        if name.startswith("__"):  # what update_wrapper copies
             vars(self)[name] = value
         else:
             setattr(compiled(self._spec), name, value)

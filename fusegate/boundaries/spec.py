@@ -109,7 +109,7 @@ class Declaration:
             }  # fmt: skip
             if refused:
                 raise TypeError(
-                    f"filter=True decides by leaf what is static, so it takes no {sorted(refused)[0]}"
+                    f"filter=True decides by leaf what is static, so it takes no {min(refused)}"
                 )
         # A malformed environment or project table is told here, not in the middle of a run.
         config.environment_mode()
@@ -210,7 +210,8 @@ def _definition(inner: Any) -> Location | None:
     unwrapped = inspect.unwrap(inner) if callable(inner) else inner
     code = getattr(unwrapped, "__code__", None)
     if code is None:  # an object: its class's __call__
-        code = getattr(getattr(type(unwrapped), "__call__", None), "__code__", None)
+        method = inspect.getattr_static(type(unwrapped), "__call__", None)
+        code = getattr(method, "__code__", None)
     return frames.definition_of(code)
 
 

@@ -44,7 +44,7 @@ def guarded(observer: str, mode: Mode, work: Callable[[], T]) -> T | None:
     except (FusegateError, ViolationWarning):
         # A verdict, not a fault. A warning is only ever raised because a filter of the user's asks for it.
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever fails in here is not the program's
         failed(observer, mode, error)
         return None
 

@@ -55,9 +55,8 @@ def usage(prover: Prover) -> None:
         fg.set_mode("off")
     found: fg.Violation | None = None
     if found is not None:
-        code: str = found.code
-        cause: fg.Cause | None = found.cause
-        print(code, cause)
+        assert_type(found.code, str)
+        assert_type(found.cause, fg.Cause | None)
     counted: fg.Stats = fg.stats(bare)
     assert_type(counted.traces, int)
     whole: fg.Report = fg.report()
