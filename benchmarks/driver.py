@@ -50,7 +50,9 @@ def rows(runtime: Any, fusegate: Any) -> dict[str, Row]:
         return ready(fusegate.island(scalar_function(), **options))
 
     def inside(mode: str, calls: int = 1) -> Callable[[], AbstractContextManager[Any]]:
-        made = fusegate.driver(f"{mode} driver, entered {calls} times", mode=mode, max_eager=1 << 30)
+        made = fusegate.driver(
+            f"{mode} driver, entered {calls} times", mode=mode, max_eager=1 << 30
+        )
         for _ in range(calls - 1):
             with made:
                 pass
@@ -80,7 +82,9 @@ def rows(runtime: Any, fusegate: Any) -> dict[str, Row]:
     }
 
 
-def compare(baseline: Callable[..., Any], found: dict[str, Row], args: Any, calls: int, rounds: int) -> list[Ratio]:
+def compare(
+    baseline: Callable[..., Any], found: dict[str, Row], args: Any, calls: int, rounds: int
+) -> list[Ratio]:
     """As `paired`, with something entered around the timing of each variant."""
     ratios: dict[str, list[float]] = {name: [] for name in found}
     times: dict[str, list[float]] = {name: [] for name in found}
@@ -93,7 +97,9 @@ def compare(baseline: Callable[..., Any], found: dict[str, Row], args: Any, call
             for name in order:
                 call, around = found[name]
                 with around():
-                    seconds(call, args, 100)  # a driver looks at the first launches of a boundary longer
+                    seconds(
+                        call, args, 100
+                    )  # a driver looks at the first launches of a boundary longer
                     spent = seconds(call, args, calls)
                 after = seconds(baseline, args, calls)
                 ratios[name].append(2 * spent / (before + after))

@@ -175,8 +175,8 @@ def main() -> None:
     """Runs the comparison on one runtime."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("runtime", choices=["frx", "jax"])
-    parser.add_argument("--rounds", type=int, default=41)
-    parser.add_argument("--calls", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=201)
+    parser.add_argument("--calls", type=int, default=500)
     chosen = parser.parse_args()
     runtime = importlib.import_module(chosen.runtime)
     importlib.import_module(f"{chosen.runtime}.numpy")
@@ -194,7 +194,7 @@ def main() -> None:
         rounds=chosen.rounds,
     )
     print_ratios("one scalar, ratio to bare jit", found)
-    module_rows(runtime, fusegate, calls=max(1, chosen.calls // 20), rounds=chosen.rounds)
+    module_rows(runtime, fusegate, max(1, chosen.calls // 20), max(5, chosen.rounds // 4))
 
 
 if __name__ == "__main__":

@@ -38,8 +38,13 @@ if TYPE_CHECKING:
         Violation as Violation,
         ViolationWarning as ViolationWarning,
     )
+    from fusegate.evidence.diff import EvidenceDiff as EvidenceDiff
+    from fusegate.evidence.gather import evidence as evidence
+    from fusegate.evidence.measure import Measurement as Measurement, measure as measure
+    from fusegate.evidence.model import Evidence as Evidence
     from fusegate.judge.allow import allow as allow
     from fusegate.ledger import reset as reset
+    from fusegate.observe.evidence import Kernel as Kernel
     from fusegate.report.model import (
         DriverStats as DriverStats,
         Report as Report,
@@ -60,8 +65,13 @@ _HOMES: dict[str, str] = {
     "config": "Mode mode set_mode",
     "errors": "Cause DeclarationViolation Finding FusegateError Location ObserverFault PinViolation "
     "RuntimeOrderError StateViolation TraceViolation TransferViolation Violation ViolationWarning",
+    "evidence.diff": "EvidenceDiff",
+    "evidence.gather": "evidence",
+    "evidence.measure": "Measurement measure",
+    "evidence.model": "Evidence",
     "judge.allow": "allow",
     "ledger": "reset",
+    "observe.evidence": "Kernel",
     "report.model": "DriverStats Report Stats report stats",
     "state.bind": "bind stable",
     "state.content": "by_content",
@@ -88,7 +98,7 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """The package, in which `report` and `state` are the functions, not the folders of the same name."""
+    """The package, in which `evidence`, `report` and `state` are the functions, not the folders of that name."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         # The import system binds a submodule to its parent when it is first imported.

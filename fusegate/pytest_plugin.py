@@ -7,7 +7,7 @@ installed, so it imports no runtime, ever, and stays silent in suites that have 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,12 +22,18 @@ from fusegate.rules import lookup
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
+    from fusegate.evidence.pins import PinSession
+
 _MARKER: Final = (
     "fusegate(mode=..., allow=[...], reason=...): mode of this test, and rules that it lets pass"
 )
 _totals: Final = pytest.StashKey[sessions.Totals]()
 _mistake: Final = pytest.StashKey[str]()
 _WORKER_KEY: Final = "fusegate"
+_pins: Final = pytest.StashKey["PinSession"]()
+_written: Final = pytest.StashKey[list[str]]()
+_PINS_KEY: Final = "fusegate-pins"
+_PIN_MODES: Final = ("check", "update", "off")
 
 
 class _Sessions:
@@ -47,12 +53,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--fusegate-json", metavar="FILE", help="write the figures of the session as JSON"
     )
+    group.addoption(
+        "--fusegate-pins",
+        choices=_PIN_MODES,
+        default="check",
+        help="hold programs to the pin file (check, the default), write it (update), or leave it alone (off)",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:  # noqa: D103
     config.addinivalue_line("markers", _MARKER)
     config.stash[_totals] = sessions.Totals()
     _check_target(config)
+    _check_pins(config)
     _set_mode(config.getoption("--fusegate"), entering=True)
 
 
@@ -82,6 +95,50 @@ def _check_target(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--fusegate-json {target} is a directory")
     if not target.parent.is_dir():
         raise pytest.UsageError(f"--fusegate-json: there is no directory {target.parent}")
+
+
+def _pin_file(config: pytest.Config) -> Path:
+    folder = config.rootpath / "tests"
+    return (folder if folder.is_dir() else config.rootpath) / "fusegate-pins.toml"
+
+
+def _check_pins(config: pytest.Config) -> None:
+    """Refuses a pin file that cannot be read before any test has run."""
+    path = _pin_file(config)
+    if config.getoption("--fusegate-pins") == "off" or not path.exists():
+        return
+    from fusegate.evidence import pinfile
+
+    try:
+        pinfile.read(path)
+    except ValueError as error:
+        raise pytest.UsageError(f"--fusegate-pins: {error}") from None
+
+
+def _pin_session(config: pytest.Config) -> PinSession:
+    """The pins of the session, made when a test first asks for them."""
+    from fusegate.evidence.pins import PinSession
+
+    if _pins not in config.stash:
+        config.stash[_pins] = PinSession(_pin_file(config), config.getoption("--fusegate-pins"))
+    return config.stash[_pins]
+
+
+@pytest.fixture
+def fusegate_pins(pytestconfig: pytest.Config) -> Callable[..., Any]:
+    """Holds a program to its pins: `fusegate_pins(prove, *args)`, see `fusegate.evidence.pins`."""
+    from fusegate.evidence.pins import NotPinnedHereError
+
+    session = _pin_session(pytestconfig)
+
+    def hold(f: Any, *args: Any, name: str | None = None, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        try:
+            return session(f, *args, name=name, **kwargs)
+        except NotPinnedHereError as error:
+            pytest.skip(f"fusegate pins: {error}")
+
+    return hold
 
 
 def _target(config: pytest.Config) -> Path | None:
@@ -177,8 +234,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     totals = session.config.stash[_totals]
     if _is_worker(session.config):
         # Text: the channel between the processes takes no nested Python types of ours.
-        session.config.workeroutput[_WORKER_KEY] = json.dumps(totals.data())  # type: ignore[attr-defined]
+        output: dict[str, str] = session.config.workeroutput  # type: ignore[attr-defined]
+        output[_WORKER_KEY] = json.dumps(totals.data())
+        if _pins in session.config.stash:
+            output[_PINS_KEY] = json.dumps(session.config.stash[_pins].data())
         return
+    if session.config.getoption("--fusegate-pins") == "update" and _pins in session.config.stash:
+        session.config.stash[_written] = session.config.stash[_pins].write()
     target = _target(session.config)
     if target is not None:
         target.write_text(json.dumps(totals.data(), indent=2) + "\n", encoding="utf-8")
@@ -190,12 +252,29 @@ def pytest_testnodedown(node: Any, error: object) -> None:  # noqa: ARG001
     sent = getattr(node, "workeroutput", {}).get(_WORKER_KEY)
     if sent is not None:
         node.config.stash[_totals].merge(json.loads(sent))
+    pins = getattr(node, "workeroutput", {}).get(_PINS_KEY)
+    if pins is not None:
+        _pin_session(node.config).merge(json.loads(pins))
+
+
+def _pin_lines(config: pytest.Config) -> list[str]:
+    """What was written to the pin file, and what could not be checked against it."""
+    if _pins not in config.stash:
+        return []
+    lines = [
+        f"pins not checked: {name}: {why}" for name, why in config.stash[_pins].skipped.items()
+    ]
+    if _written in config.stash:
+        changes = config.stash[_written]
+        lines.append(f"pins: {len(changes)} figures written to {_pin_file(config)}")
+        lines += [f"     {line}" for line in changes]
+    return lines
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     """Prints what the boundaries of the suite did; nothing where there are none."""
     totals = terminalreporter.config.stash[_totals]
-    lines = totals.lines()
+    lines = [*totals.lines(), *_pin_lines(terminalreporter.config)]
     if not lines:
         return
     terminalreporter.section("fusegate", cyan=True)

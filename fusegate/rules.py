@@ -215,6 +215,34 @@ _ROWS: Final = (
         "A state leaves a boundary with another structure, shape, dtype or weak type than it entered with.",
         "Cast the leaf back, and keep the structure, so that the state can enter again.",
     ),
+    Rule(
+        "FG501",
+        "launches-pin",
+        Severity.ERROR,
+        "A program holds more launches than pinned, or than max_launches.",
+        "Keep the new operations inside the fused kernel, or raise the budget where they are inherent.",
+    ),
+    Rule(
+        "FG502",
+        "memory-pin",
+        Severity.ERROR,
+        "A program takes more temp or peak bytes than pinned, or more temp bytes than max_temp_bytes.",
+        "Work on chunks (lax.map over chunks), donate what is replaced, or raise the budget.",
+    ),
+    Rule(
+        "FG503",
+        "compile-pin",
+        Severity.ERROR,
+        "A boundary traced, compiled or holds more equations than pinned.",
+        "Look for an argument that is new on each call, a nested call, or a loop that unrolls.",
+    ),
+    Rule(
+        "FG504",
+        "launches-grow",
+        Severity.ERROR,
+        "Launches grow with a size that should leave them flat.",
+        "Use jax.vmap or lax.scan instead of a Python loop, and one reduction over stacked terms.",
+    ),
 )
 
 RULES: Final[dict[str, Rule]] = {rule.code: rule for rule in _ROWS}

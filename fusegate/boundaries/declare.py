@@ -90,8 +90,8 @@ class Options(JitKeywords, total=False):
         max_traces: Distinct traces allowed, inclusive, at least 1; or a function of the largest leading
             size seen in the first array argument. None bounds nothing but traces of an equal signature.
         max_compiles: Backend compiles allowed, inclusive, at least 1. None allows one for each trace.
-        max_launches: Launches allowed for one call, at least 1.
-        max_temp_bytes: Temporary bytes allowed for one call.
+        max_launches: Launches allowed in its program, at least 1; a loop body counts once.
+        max_temp_bytes: Temporary bytes allowed in its program.
         allow: Codes or slugs of rules that this boundary may break.
         mode: `strict`, `warn` or `off` for this boundary, whatever else is set.
         name: Name in messages and reports; the function's qualified name where not given.

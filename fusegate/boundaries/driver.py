@@ -16,6 +16,7 @@ from fusegate.boundaries.sampling import Entry
 from fusegate.boundaries.scope import DriverScope, DriverSpec
 from fusegate.boundaries.spec import callable_name, definition_of
 from fusegate.config import Mode, ModeName
+from fusegate.observe import launches
 from fusegate.rules import lookup
 from fusegate.runtime import frames
 
@@ -51,7 +52,7 @@ class Driver:
     def __call__(self, fn: Callable[P, R], /) -> Callable[P, R]:
         """Decorates a function, a coroutine function or a generator function."""
         if isinstance(fn, (staticmethod, classmethod)):
-            return type(fn)(self(fn.__func__))  # type: ignore[return-value]
+            return type(fn)(self(fn.__func__))
         if not callable(fn):
             raise TypeError(f"a driver decorates a callable, not {type(fn).__name__}")
         spec = DriverSpec(
@@ -63,7 +64,8 @@ class Driver:
             self._allow,
             self._mode,
         )
-        return _wrapped(spec, fn)
+        wrapped: Callable[P, R] = _wrapped(spec, fn)
+        return wrapped
 
     def __enter__(self) -> None:
         frame = sys._getframe(1)
@@ -93,7 +95,7 @@ class Driver:
         __tracebackhide__ = True
         entered = self._entered
         # One object may be entered by several tasks: the one that is open here is the one to end.
-        here = scope.launches.current()
+        here = launches.current()
         entry = next((one for one in reversed(entered) if one.scope is here), entered[-1])
         entered.remove(entry)
         entry.finish(error)
@@ -130,7 +132,7 @@ def driver(
     mode: Mode | ModeName | None = None,
     name: str | None = None,
 ) -> Any:
-    """Declares the eager host loop that orders islands: `@driver`, `@driver(...)` or `with driver(name):`.
+    """Declares the eager host loop that orders islands; a decorator, and a `with` block of a given name.
 
     What happens inside is observed: launches, device-to-host reads, implicit uploads. Works on functions,
     methods, static and class methods, coroutine functions, generators and asynchronous generators. What
@@ -203,7 +205,13 @@ def host_op(reason: str) -> Iterator[None]:
     # contextlib's frame is between this generator and the `with` statement.
     caller = sys._getframe(2)
     inner = DriverScope(
-        spec, within.mode, caller, bound=_is_generator(caller), items=within.items, within=within, reason=reason
+        spec,
+        within.mode,
+        caller,
+        bound=_is_generator(caller),
+        items=within.items,
+        within=within,
+        reason=reason,
     )
     ledger.watch_unflushed(inner)
     inner.open()
@@ -294,7 +302,7 @@ def _stepwise(spec: DriverSpec, inner: Generator[Any, Any, Any]) -> Generator[An
                 inner.close()
                 raise
             except BaseException as error:  # noqa: BLE001 - thrown in by the consumer, and handed on
-                step, value = inner.throw, error  # type: ignore[assignment]
+                step, value = inner.throw, error
     finally:
         entry.finish()
 

@@ -55,7 +55,9 @@ class Entry:
 
     __slots__ = ("_reads", "scope")
 
-    def __init__(self, spec: DriverSpec, frame: FrameType | None = None, *, bound: bool = False) -> None:
+    def __init__(
+        self, spec: DriverSpec, frame: FrameType | None = None, *, bound: bool = False
+    ) -> None:
         self.scope: launches.Scope | None = None
         self._reads = False
         if not _active() and resolve.loaded() is None:
@@ -63,12 +65,16 @@ class Entry:
         mode = spec.mode()
         observed = mode is not Mode.OFF and _is_sampled(spec, mode)
         if observed:
-            health.guarded(scope.LAUNCHES, mode, lambda: self._observe(spec, mode, frame, bound=bound))
+            health.guarded(
+                scope.LAUNCHES, mode, lambda: self._observe(spec, mode, frame, bound=bound)
+            )
         elif launches.current() is not None:
             # What happens in here is not the outer driver's: it is declared by this one.
             self.scope = launches.Scope(transfer.array_type(), frame, bound=bound)
 
-    def _observe(self, spec: DriverSpec, mode: Mode, frame: FrameType | None, *, bound: bool) -> None:
+    def _observe(
+        self, spec: DriverSpec, mode: Mode, frame: FrameType | None, *, bound: bool
+    ) -> None:
         rebuilds.install()
         site = _site(spec)
         found = DriverScope(spec, mode, frame, bound=bound, items=site.limits.item_launches)
@@ -79,8 +85,16 @@ class Entry:
         ledger.watch_unflushed(found)
         self.scope = found
         for seen, what, why in (
-            (fast, scope.LAUNCHES, "this runtime has no hook on its fast path: warm launches are not seen"),
-            (slow, scope.LAUNCHES, "this runtime has no ExecuteReplicated: first launches are not seen"),
+            (
+                fast,
+                scope.LAUNCHES,
+                "this runtime has no hook on its fast path: warm launches are not seen",
+            ),
+            (
+                slow,
+                scope.LAUNCHES,
+                "this runtime has no ExecuteReplicated: first launches are not seen",
+            ),
             (reads, scope.READS, "this runtime's arrays have no _value to observe"),
         ):
             if not seen:

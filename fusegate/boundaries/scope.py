@@ -95,7 +95,15 @@ class DriverScope(launches.Scope):
     # -- launches
 
     def launched(
-        self, key: Any, owner: Owner, args: Any, kwargs: Any, out: Any, frame: FrameType, *, slow: bool
+        self,
+        key: Any,
+        owner: Owner,
+        args: Any,
+        kwargs: Any,
+        out: Any,
+        frame: FrameType,
+        *,
+        slow: bool,
     ) -> None:
         """As in `Scope`; a fault of fusegate's own stays inside."""
         __tracebackhide__ = True
@@ -105,7 +113,7 @@ class DriverScope(launches.Scope):
             super().launched(key, owner, args, kwargs, out, frame, slow=slow)
         except (FusegateError, ViolationWarning):
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a fault of fusegate's own; told, never passed on
             health.failed(LAUNCHES, self.mode, error)
 
     def exhausted(self) -> None:
@@ -125,6 +133,7 @@ class DriverScope(launches.Scope):
             launch.release(self._thread)
 
     def note_boundary(self, owner: Owner, args: Any, kwargs: Any, frame: FrameType) -> None:
+        """Judges the host values among the arguments of a boundary."""
         __tracebackhide__ = True
         spec = owner.spec
         if spec.filter:
@@ -136,13 +145,17 @@ class DriverScope(launches.Scope):
         self._uploads(found, into, frame, owner.spec.allow)
 
     def note_jit(self, owner: Owner, args: Any, kwargs: Any, frame: FrameType, host: bool) -> None:
+        """Lists the jit, and judges the numpy arrays among its arguments."""
         __tracebackhide__ = True
-        ledger.current().count_driver(self.spec.name, self.spec.defined, jit=owner.name or "(no name)")
+        ledger.current().count_driver(
+            self.spec.name, self.spec.defined, jit=owner.name or "(no name)"
+        )
         if host:
             found = list(_positions(owner, args, kwargs, arrays_only=True))
             self._uploads(found, f"the jit `{owner.name}`", frame)
 
     def note_op(self, owner: Owner, args: Any, kwargs: Any, frame: FrameType, slow: bool) -> None:
+        """Judges an eager op, and the host values among its arguments."""
         __tracebackhide__ = True
         if owner.literal and stack.asks_for_array(frame):
             return  # jnp.asarray of a host value: an upload that is spelled out, as device_put is
@@ -154,7 +167,12 @@ class DriverScope(launches.Scope):
             return
         self.counts["eager"] += 1
         found = rules.check_eager(
-            self.spec, self.counts["eager"], self.spec.max_eager, owner.name, where.via, where.location
+            self.spec,
+            self.counts["eager"],
+            self.spec.max_eager,
+            owner.name,
+            where.via,
+            where.location,
         )
         if found is not None:
             self._deliver(found)
@@ -163,6 +181,7 @@ class DriverScope(launches.Scope):
         self._uploads(hosts, f"the eager op `{owner.name}`", frame)
 
     def note_run(self, owner: Owner, length: int, frame: FrameType) -> bool:
+        """Advises once a run of independent launches is long."""
         __tracebackhide__ = True
         if self.reason or length < self.items:
             return False
@@ -193,7 +212,8 @@ class DriverScope(launches.Scope):
             python = arrays.host_kind(value) == "python"
             what = type(value).__name__ if python else arrays.describe(value)
             self._deliver(
-                rules.check_upload(self.spec, path, what, python, into + where.via, where.location), allow
+                rules.check_upload(self.spec, path, what, python, into + where.via, where.location),
+                allow,
             )
 
     # -- reads
@@ -257,11 +277,13 @@ class DriverScope(launches.Scope):
         with self._lock:
             totals = Counter(self.counts) if self._owns_counts else Counter()
             totals["launches"] = self.launches
-            new = {name: total - self._flushed[name] for name, total in totals.items()}
+            new: dict[str, Any] = {
+                name: total - self._flushed[name]
+                for name, total in totals.items()
+                if total != self._flushed[name]
+            }
             self._flushed = totals
-        ledger.current().count_driver(
-            self.spec.name, self.spec.defined, **{name: amount for name, amount in new.items() if amount}
-        )
+        ledger.current().count_driver(self.spec.name, self.spec.defined, **new)
 
 
 def _positions(

@@ -32,8 +32,8 @@ class BoundarySpec:
         module: Module of the function, matched against the project's mode patterns.
         jit_keywords: Keywords for the runtime's `jit`, as given.
         budget: Traces and compiles allowed.
-        max_launches: Launches allowed for one call; None bounds nothing.
-        max_temp_bytes: Temporary bytes allowed for one call; None bounds nothing.
+        max_launches: Launches allowed in its program; None bounds nothing.
+        max_temp_bytes: Temporary bytes allowed in its program; None bounds nothing.
         reductions: Reductions that a round body may hold; None for the other roles.
         allow_primitives: Primitives that a round body may hold beside the fusion-ready ones.
         filter: Whether arrays are told from static leaves by Equinox's partition rule.

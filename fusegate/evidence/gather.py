@@ -12,10 +12,10 @@ from typing import Any
 from fusegate import ledger
 from fusegate.boundaries.proxy import Boundary, spec_of
 from fusegate.boundaries.spec import BoundarySpec, callable_name, definition_of
-from fusegate.evidence.model import Evidence
+from fusegate.evidence.model import FIGURES, Evidence
 from fusegate.observe import evidence as facts
 from fusegate.observe.jaxpr import program_facts
-from fusegate.runtime import arrays, compiled, jit, resolve, trees
+from fusegate.runtime import arrays, compiled, jit, resolve, targets, trees
 
 
 def evidence(f: Any, *args: Any, target: str | None = None, **kwargs: Any) -> Evidence:
@@ -29,20 +29,21 @@ def evidence(f: Any, *args: Any, target: str | None = None, **kwargs: Any) -> Ev
         f: A boundary or a jitted function; a plain function is jitted first.
         *args: Its arguments. Arrays may be `ShapeDtypeStruct`s, so that none has to exist; of a committed
             array the struct carries the sharding, else it stands for another program.
-        target: What to compile for; the process's own backend where not given.
+        target: What to compile for, `cuda:h100`; the process's own backend where not given. Compiling for a
+            GPU needs none, but jax-cuda12-plugin; where that is missing every figure is "not observed".
         **kwargs: Its keyword arguments.
 
     Raises:
         TypeError: `f` is not callable.
         ValueError: `target` is none that is known.
-        Violation: The program breaks a rule, in strict.
+        Violation: Its trace breaks a rule, in strict.
 
     Example:
         >>> import jax, fusegate
         >>> @fusegate.island
-        ... def message(low, high):
-        ...     return (low * high).sum()
-        >>> found = evidence(message, *[jax.ShapeDtypeStruct((64,), "float32")] * 2)
+        ... def middle(low, high):
+        ...     return low + (high - low) / 2
+        >>> found = evidence(middle, *[jax.ShapeDtypeStruct((64,), "float32")] * 2)
         >>> found.launches, found.dynamic_launches, found.argument_bytes
         (1, 1, 512)
     """
@@ -56,7 +57,20 @@ def evidence(f: Any, *args: Any, target: str | None = None, **kwargs: Any) -> Ev
 
 
 def _for_target(subject: Subject, target: str) -> Evidence:
-    raise ValueError(f"unknown target {target!r}")
+    reason = targets.unavailable(target)
+    trace = getattr(subject.lowerable, "trace", None)
+    if not reason and not callable(trace):
+        reason = "this jit gives no traced program"
+    if reason:
+        return subject.evidence(
+            target=target, not_observed=MappingProxyType(dict.fromkeys(FIGURES, reason))
+        )
+    steps = Steps()
+    steps.traced, lowered = steps.take(
+        "lower", lambda: targets.lower_for(target, trace, subject.args, subject.kwargs)
+    )
+    steps.program = steps.take("compile", lowered.compile)
+    return _evidence(subject, steps, compiled.executable_of(steps.program), target)
 
 
 @dataclass(frozen=True)
@@ -77,13 +91,18 @@ class Subject:
 
     @classmethod
     def of(cls, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Subject:
-        """Finds the jit behind a function, a bound method or a partial.
+        """Finds the jit behind a function, a bound method or a partial; a plain function is jitted.
 
         Raises:
             TypeError: `f` is not callable.
         """
         if not callable(f):
             raise TypeError(f"evidence is of a callable, not of {type(f).__name__}")
+        return cls.find(f, args, kwargs) or cls(jit.make_jit(f), args, kwargs, None)
+
+    @classmethod
+    def find(cls, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Subject | None:
+        """Finds the jit behind a function, a bound method or a partial; None where it has none."""
         while True:
             if isinstance(f, types.MethodType) and hasattr(f.__func__, "lower"):
                 f, args = f.__func__, (f.__self__, *args)
@@ -92,14 +111,18 @@ class Subject:
             else:
                 break
         if not hasattr(f, "lower"):
-            f = jit.make_jit(f)
-        spec = spec_of(f) if type(f) is Boundary else None
-        return cls(f, args, kwargs, spec)
+            return None
+        return cls(f, args, kwargs, spec_of(f) if type(f) is Boundary else None)
+
+    @staticmethod
+    def name_of(f: Any) -> str:
+        """Name of a callable that is no boundary."""
+        return callable_name(getattr(f, "__wrapped__", f))
 
     @property
     def name(self) -> str:
         """Name in messages."""
-        return self.spec.name if self.spec is not None else callable_name(self._plain)
+        return self.spec.name if self.spec is not None else self.name_of(self.lowerable)
 
     @property
     def role(self) -> str:
@@ -159,12 +182,13 @@ class Steps:
         steps = cls()
         trace = getattr(f, "trace", None)
         if callable(trace):
-            steps.traced = steps._take("trace", lambda: trace(*args, **kwargs))
-        lowered = steps._take("lower", lambda: f.lower(*args, **kwargs))
-        steps.program = steps._take("compile", lowered.compile)
+            steps.traced = steps.take("trace", lambda: trace(*args, **kwargs))
+        lowered = steps.take("lower", lambda: f.lower(*args, **kwargs))
+        steps.program = steps.take("compile", lowered.compile)
         return steps
 
-    def _take(self, phase: str, work: Any) -> Any:
+    def take(self, phase: str, work: Any) -> Any:
+        """Does the work of one step, and notes how long it took if it was not served from a cache."""
         with compiled.phases_worked() as worked:
             start = time.perf_counter()
             out = work()

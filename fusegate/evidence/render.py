@@ -121,7 +121,9 @@ def diff_text(diff: EvidenceDiff) -> Text:
         line = f"  {label.ljust(width)}  {before.rjust(12)}  {after.rjust(12)}  {mark}".rstrip()
         out.append(line + "\n", style="bold" if mark else "")
     for change in diff.kernels:
-        out.append(f"  {change_text(change)}\n", style="red" if change.after > change.before else "")
+        out.append(
+            f"  {change_text(change)}\n", style="red" if change.after > change.before else ""
+        )
     return out
 
 

@@ -18,7 +18,14 @@ def _finding(
 
 
 def check_read(
-    driver: Spec, number: int, limit: int, what: str, via: str, location: Location | None, *, guarded: bool
+    driver: Spec,
+    number: int,
+    limit: int,
+    what: str,
+    via: str,
+    location: Location | None,
+    *,
+    guarded: bool,
 ) -> Finding | None:
     """FG301: a device-to-host read, beyond those that the driver declares.
 

@@ -34,7 +34,8 @@ class Kernel:
 
     Attributes:
         kind: What is launched: `fusion kLoop`, `dot`, `sort`, `custom-call TopK`.
-        location: The user line; None where the compiler kept none.
+        location: The user line; None where the compiler kept none. Up to jax 0.7 the line of a library
+            function (`jnp.sort`) is the one that used it first at these shapes.
         ops: The operations it computes, by their names in the traced program where those are kept.
         loop: The control flow around it, outermost first: `while x5`, `conditional`.
         launches: How many such launches the program holds.
@@ -100,7 +101,9 @@ class _Counter:
             counts = [part.dynamic for part in inner]
             if one.opcode == "conditional":
                 known = [count for count in counts if count is not None]
-                dynamic = _sum(dynamic, max(known, default=0) if len(known) == len(counts) else None)
+                dynamic = _sum(
+                    dynamic, max(known, default=0) if len(known) == len(counts) else None
+                )
                 continue
             once: int | None = 0
             for count in counts:

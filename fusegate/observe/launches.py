@@ -99,7 +99,7 @@ class Scope:
     def note_op(self, owner: Owner, args: Any, kwargs: Any, frame: FrameType, slow: bool) -> None:
         """An eager op was launched; `slow` as in `launched`."""
 
-    def note_run(self, owner: Owner, length: int, frame: FrameType) -> bool:
+    def note_run(self, owner: Owner, length: int, frame: FrameType) -> bool:  # noqa: ARG002
         """A boundary was launched again, independent of before; whether that is settled now."""
         return False
 

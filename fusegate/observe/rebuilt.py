@@ -71,7 +71,7 @@ def _code_of(value: Any) -> Location | None:
             break
     code = getattr(value, "__code__", None)
     if code is None:
-        code = getattr(getattr(type(value), "__call__", None), "__code__", None)
+        code = getattr(vars(type(value)).get("__call__"), "__code__", None)
     if code is None:
         return None
     return Location(code.co_filename, code.co_firstlineno, code.co_qualname)

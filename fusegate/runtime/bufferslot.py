@@ -110,7 +110,9 @@ def _slot_patcher(
             return -1
         try:
             return int(original(array, view, flags))
-        except BufferError:  # field arrays and sharded arrays have no buffer; numpy asks `__array__` next
+        except (
+            BufferError
+        ):  # field arrays and sharded arrays have no buffer; numpy asks `__array__` next
             return -1
 
     callback = request_type(request)

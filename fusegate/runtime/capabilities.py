@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
 
-from fusegate.runtime import resolve
+from fusegate.runtime import bufferslot, resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +141,30 @@ def _transfers(runtime: resolve.Runtime) -> Capability:
     )
 
 
+def _reads(runtime: resolve.Runtime) -> Capability:
+    kind = runtime.private("array", "ArrayImpl")
+    names = vars(kind) if isinstance(kind, type) else {}
+    slot = bufferslot.how()
+    hooks = isinstance(names.get("_value"), property) and "__dlpack__" in names
+    return _capability(
+        "device-to-host reads in drivers",
+        f"_src.array.ArrayImpl._value, __dlpack__ and {slot or 'no buffer slot'}",
+        observed=hooks and bool(slot),
+        missing=f"{runtime.name}._src.array.ArrayImpl._value"
+        if not hooks
+        else f"{runtime.name}._src.array.ArrayImpl: the buffer slot",
+    )
+
+
+def _modules(runtime: resolve.Runtime) -> Capability:
+    return _capability(
+        "identical programs compiled again",
+        "the module given to _src.compiler.compile_or_get_cached",
+        observed=callable(runtime.private("compiler", "compile_or_get_cached")),
+        missing=f"{runtime.name}._src.compiler.compile_or_get_cached",
+    )
+
+
 _PROBES: tuple[Callable[[resolve.Runtime], Capability], ...] = (
     _traces,
     _compiles,
@@ -151,6 +175,8 @@ _PROBES: tuple[Callable[[resolve.Runtime], Capability], ...] = (
     _context,
     _cleared,
     _transfers,
+    _reads,
+    _modules,
 )
 
 

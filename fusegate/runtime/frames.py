@@ -103,8 +103,8 @@ class RuntimeCall:
 def runtime_call(start: FrameType | None = None, *, limit: int = 200) -> RuntimeCall | None:
     """The innermost jit call on the stack of this thread.
 
-    Reaches the local variables of `jax._src.pjit`'s `cache_miss` (a call) and `jit_trace` or `jit_lower`
-    (`.lower`, `.trace`): an event carries a name, which two functions may share; the local `fun` is the
+    Reaches the local variables of `jax._src.pjit`'s `cache_miss` (a call) and of `jit_trace`, `jit_lower`
+    and `jit_eval_shape` (the methods of those names): an event carries a name, which two functions may share; the local `fun` is the
     function object itself. No public route tells the owner of an event. Ran on frx 0.10.2, jax 0.7.2,
     0.10.2 and the newest; where the frames are named otherwise, events stay without an owner.
 
@@ -122,9 +122,9 @@ def runtime_call(start: FrameType | None = None, *, limit: int = 200) -> Runtime
             function = frame.f_locals.get("fun")
             if function is not None and _in_pjit(frame):
                 return RuntimeCall(frame, function, direct=True)
-        elif name in {"jit_trace", "trace", "lower"} and _in_pjit(frame):
+        elif name in {"jit_trace", "jit_lower", "jit_eval_shape"} and _in_pjit(frame):
             jitted = frame.f_locals.get("jit_func")
-            function = frame.f_locals.get("fun", getattr(jitted, "_fun", None))
+            function = getattr(jitted, "_fun", None)
             if function is not None:
                 return RuntimeCall(frame, function, direct=False)
         frame = frame.f_back

@@ -72,7 +72,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             continue
         if wire == _BYTES:
             size, at = _varint(data, at)
-        elif wire == _FIXED64 or wire == _FIXED32:
+        elif wire in {_FIXED64, _FIXED32}:
             size = 8 if wire == _FIXED64 else 4
         else:
             raise MalformedProtoError(f"wire type {wire}")
@@ -131,8 +131,10 @@ class Instruction:
 
 
 def _instruction(data: bytes) -> Instruction:
-    """HloInstructionProto: name 1, opcode 2, metadata 7, fusion_kind 11, custom_call_target 28, id 35,
-    called_computation_ids 38, backend_config 43.
+    """Reads an HloInstructionProto.
+
+    name 1, opcode 2, metadata 7, fusion_kind 11, custom_call_target 28, id 35, called_computation_ids 38,
+    backend_config 43.
     """
     strings = {1: "", 2: "", 11: "", 28: ""}
     identity = 0
@@ -254,8 +256,10 @@ class Module:
 
 
 class _Frames:
-    """The module's table of stack frames (StackFrameIndexProto): file_names 1, function_names 2,
-    file_locations 3 (file 1, function 2, line 3), stack_frames 4 (location 1, parent 2). Counted from one.
+    """The module's table of stack frames, a StackFrameIndexProto.
+
+    file_names 1, function_names 2, file_locations 3 (file 1, function 2, line 3), stack_frames 4 (location 1,
+    parent 2); each counted from one.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -282,7 +286,9 @@ class _Frames:
             if 0 < place <= len(self._locations):
                 spot = self._locations[place - 1]
                 yield Location(
-                    _at(self._files, spot.get(1, 0)), spot.get(3, 0), _at(self._functions, spot.get(2, 0))
+                    _at(self._files, spot.get(1, 0)),
+                    spot.get(3, 0),
+                    _at(self._functions, spot.get(2, 0)),
                 )
             frame = row.get(2, 0)
 

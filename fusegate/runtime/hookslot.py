@@ -138,7 +138,11 @@ def _slots() -> _Slots | None:
         state = getattr(api, "_post_hook_state", None)
         library = runtime.private("lib", "jax_jit")
         slots: _Slots | None = None
-        if all(hasattr(state, f"{verb}_{where}") for verb in ("get", "set") for where in ("local", "global")):
+        if all(
+            hasattr(state, f"{verb}_{where}")
+            for verb in ("get", "set")
+            for where in ("local", "global")
+        ):
             config = _ConfigSlots(api)
             config.on_local, config.on_global = _local_set, _global_set
             slots = config

@@ -57,10 +57,10 @@ def is_jitted(value: object) -> bool:
     the newest, equinox 0.13.8.
     """
     kind = type(value)
-    return kind.__name__ in {"PjitFunction", "PmapFunction"} or (
-        kind.__name__ == "Compiled" and kind.__module__.endswith("stages")
-    ) or (
-        kind.__name__ == "_JitWrapper" and kind.__module__.startswith("equinox.")
+    return (
+        kind.__name__ in {"PjitFunction", "PmapFunction"}
+        or (kind.__name__ == "Compiled" and kind.__module__.endswith("stages"))
+        or (kind.__name__ == "_JitWrapper" and kind.__module__.startswith("equinox."))
     )
 
 

@@ -14,6 +14,7 @@ from fusegate.runtime import hookslot, resolve
 from fusegate.runtime.frames import RuntimeCall, runtime_call
 
 SlowLaunch = Callable[[RuntimeCall], None]
+BeforeLaunch = Callable[[RuntimeCall, Any], None]
 
 
 class Origin:
@@ -49,6 +50,7 @@ class _Slow:
         self.executor = executor
         self.original: Any = None
         self.boundaries: SlowLaunch | None = None
+        self.before: BeforeLaunch | None = None
         self.scoped: ScopedSlow | None = None
         self.scopes = 0
 
@@ -77,8 +79,12 @@ def _wrapped() -> _Slow | None:
         @functools.wraps(original)
         def call(self: Any, *args: Any) -> Any:
             __tracebackhide__ = True
-            out = original(self, *args)
             frame = sys._getframe(1)
+            if slow.before is not None:
+                owner = runtime_call(frame, limit=24)
+                if owner is not None and owner.direct:
+                    slow.before(owner, self)
+            out = original(self, *args)
             if slow.boundaries is not None:
                 owner = runtime_call(frame, limit=24)
                 if owner is not None and owner.direct:
@@ -107,6 +113,26 @@ def on_slow_launch(listener: SlowLaunch) -> bool:
         if slow is None:
             return False
         slow.boundaries = listener
+    return True
+
+
+def before_slow_launch(listener: BeforeLaunch) -> bool:
+    """Calls `listener` before each launch on the slow path that belongs to a jit call.
+
+    A program's first launch is on the slow path, and an exception of the listener ends the call before
+    anything runs; the next call comes here again. Installed once per process.
+
+    Args:
+        listener: Called with the jit call and the runtime's executor, see `compiled.executable_launched_by`.
+
+    Returns:
+        Whether the runtime has the method that is wrapped for it.
+    """
+    with _lock:
+        slow = _wrapped()
+        if slow is None:
+            return False
+        slow.before = listener
     return True
 
 
@@ -142,7 +168,7 @@ def release(thread: int) -> None:
         state.scopes -= 1
         if not state.scopes:
             state.scoped = None
-            if state.boundaries is None:
+            if state.boundaries is None and state.before is None:
                 state.executor.__call__, state.original = state.original, None
 
 

@@ -20,7 +20,9 @@ Inside = Literal["", "callback", "trace"]
 
 _PATHS = sysconfig.get_paths()
 _INSTALLED = tuple(
-    os.path.join(os.path.abspath(_PATHS[name]), "") for name in ("purelib", "platlib") if name in _PATHS
+    os.path.join(os.path.abspath(_PATHS[name]), "")
+    for name in ("purelib", "platlib")
+    if name in _PATHS
 )
 _STDLIB = os.path.join(os.path.abspath(_PATHS["stdlib"]), "")
 
@@ -29,7 +31,14 @@ _STDLIB = os.path.join(os.path.abspath(_PATHS["stdlib"]), "")
 # the newest; where a name is gone, such an event counts as the driver's.
 _CALLBACKS = frozenset({"callback.py", "debugging.py"})
 _TRACES = frozenset(
-    {"cache_miss", "jit_trace", "jit_lower", "lower_jaxpr_to_module", "check_special", "_nan_check_posthook"}
+    {
+        "cache_miss",
+        "jit_trace",
+        "jit_lower",
+        "lower_jaxpr_to_module",
+        "check_special",
+        "_nan_check_posthook",
+    }
 )
 
 

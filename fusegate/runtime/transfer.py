@@ -96,7 +96,9 @@ def _patcher(kind: Any, hook: ReadHook) -> tuple[Callable[[], None], Callable[[]
         return dlpack(self, *args, **kwargs)
 
     observed = property(read_value, doc=value.__doc__)
-    put_buffer, restore_buffer = bufferslot.patcher(kind, lambda array: hook("buffer", array), _put_off)
+    put_buffer, restore_buffer = bufferslot.patcher(
+        kind, lambda array: hook("buffer", array), _put_off
+    )
 
     def put() -> None:
         kind._value = observed

@@ -38,7 +38,9 @@ def node_of(value: Any) -> Node | None:
         value: Any Python value; never changed.
     """
     tree_util = resolve.required().public("tree_util")
-    keyed, treedef = tree_util.tree_flatten_with_path(value, is_leaf=lambda other: other is not value)
+    keyed, treedef = tree_util.tree_flatten_with_path(
+        value, is_leaf=lambda other: other is not value
+    )
     described = treedef.node_data()
     if described is None:  # a leaf
         return None

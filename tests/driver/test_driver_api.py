@@ -42,7 +42,11 @@ def test_bare_and_with_keywords():
     assert bare(X).shape == named(X).shape == positional(X).shape == (4,)
     assert bare.__doc__ == "Doc."
     assert str(inspect.signature(bare)) == "(x, *, times=1)"
-    assert list(fusegate.report().drivers) == ["test_bare_and_with_keywords.bare", "named", "positional"]
+    assert list(fusegate.report().drivers) == [
+        "test_bare_and_with_keywords.bare",
+        "named",
+        "positional",
+    ]
 
 
 def test_methods():
@@ -62,7 +66,9 @@ def test_methods():
             return step(x)
 
     Prover().prove(X), Prover.static(X), Prover().static(X), Prover.of_class(X)
-    figures = {name.rpartition(".")[2]: one.launches for name, one in fusegate.report().drivers.items()}
+    figures = {
+        name.rpartition(".")[2]: one.launches for name, one in fusegate.report().drivers.items()
+    }
     assert figures == {"prove": 1, "static": 2, "of_class": 1}
 
 

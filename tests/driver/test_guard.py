@@ -21,12 +21,13 @@ LEVELS = ("allow", "log", "disallow", "disallow_explicit")
 
 
 def fires(op, array):
+    told = ""
     try:
         op(array)
     except Exception as error:
-        assert "isallowed device-to-host" in str(error)
-        return True
-    return False
+        told = str(error)
+    assert not told or "isallowed device-to-host" in told
+    return bool(told)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -53,20 +54,31 @@ def test_the_error_is_the_guards_and_a_violation():
 
 def test_in_warn_the_guard_is_told_and_never_raises():
     x = jnp.arange(4.0)
-    with fusegate.driver("d", mode="warn", max_reads=9), jax.transfer_guard_device_to_host("disallow"):
+    with (
+        fusegate.driver("d", mode="warn", max_reads=9),
+        jax.transfer_guard_device_to_host("disallow"),
+    ):
         with pytest.warns(fusegate.ViolationWarning, match="transfer guard in force"):
             assert np.asarray(x).shape == (4,)
 
 
 def test_a_host_op_inside_the_guard_is_meant():
     x = jnp.arange(4.0)
-    with jax.transfer_guard_device_to_host("disallow"), fusegate.driver("d"), fusegate.host_op("look"):
+    with (
+        jax.transfer_guard_device_to_host("disallow"),
+        fusegate.driver("d"),
+        fusegate.host_op("look"),
+    ):
         np.asarray(x)
 
 
 def test_a_guard_inside_a_host_op_is_meant_too():
     x = jnp.arange(4.0)
-    with fusegate.driver("d"), fusegate.host_op("look"), jax.transfer_guard_device_to_host("disallow"):
+    with (
+        fusegate.driver("d"),
+        fusegate.host_op("look"),
+        jax.transfer_guard_device_to_host("disallow"),
+    ):
         with pytest.raises(fusegate.TransferViolation):
             np.asarray(x)
 

@@ -37,7 +37,9 @@ def io_callback(a):
 
 
 pure_callback = jax.jit(
-    lambda a: jax.pure_callback(lambda v: np.asarray(v) * 2, jax.ShapeDtypeStruct((3,), jnp.float32), a)
+    lambda a: jax.pure_callback(
+        lambda v: np.asarray(v) * 2, jax.ShapeDtypeStruct((3,), jnp.float32), a
+    )
 )
 ordered_callback = jax.jit(io_callback)
 debug_callback = jax.jit(lambda a: (jax.debug.callback(lambda v: float(v[0]), a), a)[1])
@@ -60,7 +62,12 @@ def values():
     return found
 
 
-NOTHING, READ, EAGER, UPLOAD = frozenset(), frozenset({"reads"}), frozenset({"eager"}), frozenset({"uploads"})
+NOTHING, READ, EAGER, UPLOAD = (
+    frozenset(),
+    frozenset({"reads"}),
+    frozenset({"eager"}),
+    frozenset({"uploads"}),
+)
 
 READS = {
     "np.asarray": lambda v: np.asarray(v.x),
@@ -80,7 +87,7 @@ READS = {
     "repr": lambda v: repr(v.x),
     "f-string": lambda v: f"{v.x}",
     "format spec": lambda v: f"{v.s:.2f}",
-    "percent": lambda v: "%f" % v.s,
+    "percent": lambda v: "%f" % v.s,  # noqa: UP031
     "print": lambda v: print(v.x, file=io.StringIO()),
     "device_get": lambda v: jax.device_get(v.x),
     "device_get(dict)": lambda v: jax.device_get({"a": v.x}),
@@ -209,13 +216,17 @@ def test_what_a_driver_sees(name):
         assert kinds == expected, (state, seen)
 
 
-@pytest.mark.parametrize("name", READS)
+# struct replaces whatever the conversion of an argument raises by an error of its own.
+@pytest.mark.parametrize("name", [name for name in READS if name != "struct.pack"])
 def test_each_read_is_one_finding(name):
     op = READS[name]
     found = values()
     op(found)
     found = values()
-    with pytest.raises((fusegate.TransferViolation, SystemError)) as caught, fusegate.driver("reads"):
+    with (
+        pytest.raises((fusegate.TransferViolation, SystemError)) as caught,
+        fusegate.driver("reads"),
+    ):
         op(found)
     assert isinstance(caught.value, fusegate.TransferViolation)
     assert caught.value.code == "FG301"
@@ -224,9 +235,9 @@ def test_each_read_is_one_finding(name):
 
 @pytest.mark.parametrize("name", READS)
 def test_the_result_of_a_read_is_the_same(name):
-    op = READS[name]
+    op, found = READS[name], values()
     with fusegate.driver("reads", max_reads=10):
-        observed = op(values())
+        observed = op(found)
     plain = op(values())
     assert repr(type(observed)) == repr(type(plain))
     if isinstance(plain, (np.ndarray, float, int, str, bytes, list)):

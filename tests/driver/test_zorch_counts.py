@@ -13,38 +13,38 @@ if jax.__name__ != "frx":
     pytest.skip("needs FRX", allow_module_level=True)
 pytest.importorskip("zorch")
 
-import operator  # noqa: E402
+import operator
 
-import jax.numpy as jnp  # noqa: E402
-from zk_dtypes import koalabear_mont as F, koalabearx4_mont as EF  # noqa: E402
-from zorch.challenge import ChallengePolicy  # noqa: E402
-from zorch.coding.reed_solomon import ReedSolomon  # noqa: E402
-from zorch.commit.merkle import MerkleTree  # noqa: E402
-from zorch.commit.strided_merkle import StridedMerkleTree  # noqa: E402
-from zorch.hash.compression import Compression, CompressionParams  # noqa: E402
-from zorch.hash.sponge import Sponge, SpongeParams  # noqa: E402
-from zorch.logup_gkr.circuit import (  # noqa: E402
+import jax.numpy as jnp
+from zk_dtypes import koalabear_mont as F, koalabearx4_mont as EF
+from zorch.challenge import ChallengePolicy
+from zorch.coding.reed_solomon import ReedSolomon
+from zorch.commit.merkle import MerkleTree
+from zorch.commit.strided_merkle import StridedMerkleTree
+from zorch.hash.compression import Compression, CompressionParams
+from zorch.hash.sponge import Sponge, SpongeParams
+from zorch.logup_gkr.circuit import (
     GkrLayer,
     LogUpGkrOutput,
     build_pyramid,
     extract_outputs,
 )
-from zorch.logup_gkr.prover import GkrLayerRound, bind_output  # noqa: E402
-from zorch.logup_gkr.stage import LogUpGkrProver, LogUpOutputClaim  # noqa: E402
-from zorch.pcs.basefold.prover import BasefoldProver  # noqa: E402
-from zorch.pcs.stage import OpeningClaim, OpeningWitness  # noqa: E402
-from zorch.pcs.whir.config import WhirParams  # noqa: E402
-from zorch.pcs.whir.prover import WhirProver  # noqa: E402
-from zorch.spartan.r1cs import R1CS, assignment  # noqa: E402
-from zorch.spartan.spartan import SpartanClaim, SpartanProver, SpartanWitness  # noqa: E402
-from zorch.sumcheck.domain import fold, natural_domain, summand_evals  # noqa: E402
-from zorch.sumcheck.prover import ProductSummand, StandardRound  # noqa: E402
-from zorch.sumcheck.stage import SumcheckProver, SumcheckWitness, SumClaim  # noqa: E402
-from zorch.testkit.random_field import rand_ext_field, rand_field  # noqa: E402
-from zorch.testkit.transcript import CheapPermutation  # noqa: E402
-from zorch.transcript import DuplexTranscript  # noqa: E402
+from zorch.logup_gkr.prover import GkrLayerRound, bind_output
+from zorch.logup_gkr.stage import LogUpGkrProver, LogUpOutputClaim
+from zorch.pcs.basefold.prover import BasefoldProver
+from zorch.pcs.stage import OpeningClaim, OpeningWitness
+from zorch.pcs.whir.config import WhirParams
+from zorch.pcs.whir.prover import WhirProver
+from zorch.spartan.r1cs import R1CS, assignment
+from zorch.spartan.spartan import SpartanClaim, SpartanProver, SpartanWitness
+from zorch.sumcheck.domain import fold, natural_domain, summand_evals
+from zorch.sumcheck.prover import ProductSummand, StandardRound
+from zorch.sumcheck.stage import SumcheckProver, SumcheckWitness, SumClaim
+from zorch.testkit.random_field import rand_ext_field, rand_field
+from zorch.testkit.transcript import CheapPermutation
+from zorch.transcript import DuplexTranscript
 
-import fusegate  # noqa: E402
+import fusegate
 
 CHALLENGES = ChallengePolicy(EF)
 VARIABLES = 8
@@ -67,9 +67,13 @@ def transcript():
 def observed(run, *args):
     """Figures of one warm run, after one that compiled; the results of both are the same bytes."""
     plain = run(*args)
-    with fusegate.driver("d", mode="warn", max_eager=1 << 30, max_reads=1 << 30, allow=["FG302", "FG102"]):
+    with fusegate.driver(
+        "d", mode="warn", max_eager=1 << 30, max_reads=1 << 30, allow=["FG302", "FG102"]
+    ):
         result = run(*args)
-    for a, b in zip(jax.tree_util.tree_leaves(plain), jax.tree_util.tree_leaves(result), strict=True):
+    for a, b in zip(
+        jax.tree_util.tree_leaves(plain), jax.tree_util.tree_leaves(result), strict=True
+    ):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
     return fusegate.report().drivers["d"]
 
@@ -117,7 +121,9 @@ def test_the_whir_prover():
         )
         prover = WhirProver(code, StridedMerkleTree(*hashers(), 4), params)
         root, data = prover.commit(polynomials)
-        return prover.prove(OpeningClaim(root, [point]), OpeningWitness(data), t).reduction_proof.values
+        return prover.prove(
+            OpeningClaim(root, [point]), OpeningWitness(data), t
+        ).reduction_proof.values
 
     figures = observed(prove, polynomials, point, transcript())
     assert figures.launches == 109
@@ -139,7 +145,9 @@ def test_the_logup_prover():
     def prove(n0, n1, d0, d1, t):
         layer = GkrLayer(n0, n1, d0, d1, 1)
         out = extract_outputs(build_pyramid(layer)[-1])
-        proved = LogUpGkrProver(CHALLENGES).prove(LogUpOutputClaim(out, layer.num_row_variables), layer, t)
+        proved = LogUpGkrProver(CHALLENGES).prove(
+            LogUpOutputClaim(out, layer.num_row_variables), layer, t
+        )
         return proved.reduced_claim.numerator
 
     figures = observed(prove, *lookup(), transcript())

@@ -41,7 +41,7 @@ def branches(x):
 
 
 def switch(x):
-    several = [lambda c: jnp.sort(c), lambda c: jnp.cumsum(c, axis=0), lambda c: -c]
+    several = [jnp.sort, lambda c: jnp.cumsum(c, axis=0), lambda c: -c]
     return jax.lax.switch(jnp.int32(x.sum()) % 3, several, x)
 
 
@@ -69,7 +69,7 @@ def nested_loops(x):
 
 
 def nested_call(x):
-    return jax.jit(lambda y: jnp.sort(y))(x) + jax.jit(lambda y: y @ y.T)(x)
+    return jax.jit(jnp.sort)(x) + jax.jit(lambda y: y @ y.T)(x)
 
 
 def gather_scatter(x):

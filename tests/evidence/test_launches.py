@@ -24,8 +24,7 @@ def dumped(fn, folder):
     (file,) = [
         path
         for path in folder.iterdir()
-        if re.fullmatch(r".*after_optimizations\.txt", path.name)
-        and fn.__name__ in path.name
+        if re.fullmatch(r".*after_optimizations\.txt", path.name) and fn.__name__ in path.name
     ]
     return file.read_text(encoding="utf-8")
 

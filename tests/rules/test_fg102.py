@@ -162,11 +162,11 @@ def test_quiet_for_distinct_shapes():
 def test_quiet_for_captured_values_that_differ():
     for value in (1.0, 2.0, 3.0):
         fg.island(lambda x, value=value: x * value)(X)
-        fg.island(lambda x: x * value)(X)  # noqa: B023
+        fg.island(lambda x: x * value)(X)
         table = np.full(4, value, np.float32)
-        fg.island(lambda x: x * table)(X)  # noqa: B023
+        fg.island(lambda x: x * table)(X)
         array = jnp.asarray(table)
-        fg.island(lambda x: x * array)(X)  # noqa: B023
+        fg.island(lambda x: x * array)(X)
 
 
 def test_quiet_for_instances_that_differ():

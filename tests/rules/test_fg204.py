@@ -127,3 +127,11 @@ def test_quiet_on_a_gather_of_a_zone_around_a_scan_of_rounds():
         return lax.scan(lambda c, _: (step(c), None), x[ORDER], None, length=3)[0]
 
     prove(X)
+
+
+def test_bites_at_lower_too_so_that_a_program_lowered_first_is_never_unchecked():
+    body = fg.round_body(lambda table, order: table[order], reductions=0)
+    args = (jnp.arange(8.0), jnp.array([3, 1, 2]))
+    for _ in range(2):
+        refused("FG204", lambda: body.lower(*args))
+    refused("FG204", lambda: body(*args))

@@ -120,7 +120,9 @@ def test_quiet_for_reads_of_a_trace():
 def test_quiet_for_callbacks():
     @fg.island(allow=["FG206", "FG210"])
     def run(x):
-        return jax.pure_callback(lambda v: np.asarray(v) * 2, jax.ShapeDtypeStruct((4,), jnp.float32), x)
+        return jax.pure_callback(
+            lambda v: np.asarray(v) * 2, jax.ShapeDtypeStruct((4,), jnp.float32), x
+        )
 
     with fg.driver("d"):
         for _ in range(2):

@@ -11,7 +11,7 @@ def test_everything_can_be_observed_on_the_versions_of_the_matrix(runtime):
     found = probe()
     assert [one.name for one in found if not one.observed] == []
     assert [one.why_not for one in found] == [""] * len(found)
-    assert len({one.name for one in found}) == len(found) == 9
+    assert len({one.name for one in found}) == len(found) == 11
     assert any(f"{runtime}.monitoring" in one.how for one in found)
 
 

@@ -1,7 +1,4 @@
-"""Assertions for the suites of programs that use fusegate.
-
-An assertion raises `AssertionError`, in every mode, and names the line of each offender.
-"""
+"""`assert_fusion_ready`: whether a function could be a round body."""
 
 from __future__ import annotations
 
@@ -17,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from fusegate.errors import Location
-
-__all__ = ["assert_fusion_ready"]
 
 
 @dataclass(frozen=True, slots=True)
