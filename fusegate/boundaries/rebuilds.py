@@ -52,10 +52,12 @@ def _judge(program: str, fingerprint: Callable[[], bytes], frame: FrameType) -> 
         return
     book = ledger.current()
     key = (built.codes, where.location, program, fingerprint())
-    earlier: rebuilt.Built | None = book.remember(key, built)
+    # Without the declaration: what the ledger keeps must not keep a boundary alive.
+    kept = dataclasses.replace(built, spec=None)
+    earlier: rebuilt.Built | None = book.remember(key, kept)
     if earlier is None or earlier.epoch is not built.epoch or earlier.same_objects(built):
         return
-    book.remember(key, dataclasses.replace(built, times=earlier.times + 1))
+    book.remember(key, dataclasses.replace(kept, times=earlier.times + 1))
     role = built.spec.role if built.spec is not None else "loop body" if loop else "jit"
     found = check_rebuilt(
         built.name,

@@ -49,8 +49,9 @@ def identify(callables: tuple[Any, ...], epoch: object) -> Built | None:
         epoch: Token of the runtime's caches.
     """
     spec = getattr(callables[0], SPEC_MARK, None)
-    objects = (spec, *callables[1:]) if spec is not None else callables
-    codes = tuple(_code_of(spec.fn if one is spec else one) for one in objects)
+    # The user's function, not the boundary around it: decorating one function again rebuilds nothing.
+    objects = (spec.fn, *callables[1:]) if spec is not None else callables
+    codes = tuple(map(_code_of, objects))
     if any(code is None for code in codes):
         return None
     first = codes[0]
