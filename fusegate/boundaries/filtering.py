@@ -15,7 +15,7 @@ from typing import Any
 from fusegate.boundaries.spec import BoundarySpec
 from fusegate.observe import signature
 from fusegate.observe.signature import Leaf, Signature, Static
-from fusegate.runtime import modules, resolve, trees
+from fusegate.runtime import modules, resolve, transfer, trees
 
 
 class Token:
@@ -79,10 +79,14 @@ class _Memory:
     """Partitions of immutable objects, by identity, for as long as each object lives."""
 
     def __init__(self) -> None:
+        self._array_type = transfer.array_type()
+        self._leaf = _token(trees.leaves_of(0)[1], ())
         self._known: dict[int, tuple[Any, tuple[tuple[Any, ...], Token], tuple[Any, ...]]] = {}
 
     def partition(self, value: Any) -> tuple[tuple[Any, ...], Token]:
         """As `partition`, remembered for Equinox modules."""
+        if type(value) is self._array_type:  # nearly every argument that is no module
+            return (value,), self._leaf
         known = self._known.get(id(value))
         if known is not None and known[0]() is value and all(map(_unchanged, known[2])):
             return known[1]

@@ -8,6 +8,7 @@ from types import FrameType
 
 from fusegate import config, ledger
 from fusegate.boundaries import scope
+from fusegate.boundaries.spec import SEQUENCE
 from fusegate.config import Mode
 from fusegate.judge.deliver import deliver
 from fusegate.judge.rebuilt import check_rebuilt
@@ -53,10 +54,12 @@ def _judge(program: str, fingerprint: Callable[[], bytes], frame: FrameType) -> 
     book = ledger.current()
     key = (built.codes, where.location, program, fingerprint())
     # Without the declaration: what the ledger keeps must not keep a boundary alive.
-    kept = dataclasses.replace(built, spec=None)
+    kept = dataclasses.replace(built, spec=None, when=next(SEQUENCE))
     earlier: rebuilt.Built | None = book.remember(key, kept)
     if earlier is None or earlier.epoch is not built.epoch or earlier.same_objects(built):
         return
+    if built.spec is not None and not earlier.same_first(built) and built.spec.made < earlier.when:
+        return  # one of several boundaries that were made beforehand, each for good
     book.remember(key, dataclasses.replace(kept, times=earlier.times + 1))
     role = built.spec.role if built.spec is not None else "loop body" if loop else "jit"
     found = check_rebuilt(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import types
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from fusegate import config
 from fusegate.config import Mode
@@ -16,6 +17,10 @@ from fusegate.judge.traces import Budget, MaxTraces
 from fusegate.observe.signature import Arguments
 from fusegate.rules import lookup
 from fusegate.runtime import frames, jit
+
+
+SEQUENCE: Final = itertools.count()
+"""Numbers declarations and compiles in the order in which they happen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +45,8 @@ class BoundarySpec:
         declared_mode: The decorator's own mode.
         allow: Codes that the declaration lets pass.
         arguments: Names of the arguments, and which are static.
+        attributes: What is made once for the boundary: its compiled function, its marker.
+        made: When it was declared, as a number of `SEQUENCE`.
     """
 
     fn: Callable[..., Any]
@@ -58,6 +65,7 @@ class BoundarySpec:
     allow: frozenset[str]
     arguments: Arguments
     attributes: dict[str, Any] = field(default_factory=dict, repr=False)
+    made: int = field(default_factory=lambda: next(SEQUENCE))
 
     def mode(self) -> Mode:
         """The mode that applies to this boundary now."""

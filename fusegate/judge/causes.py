@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import math
 import types
@@ -202,11 +203,12 @@ def static_difference(before: Any, after: Any, path: str, is_argument: bool, dep
         if _is_function(after):
             kind: CauseKind = "callable" if is_argument else "meta_identity"
             return cause(kind, path, _function_text(before), f"{_function_text(after)}, built anew")
-        if _compares_by_identity(after):
-            shown = f"{type(after).__qualname__} ({type(after).__module__}) compares by identity"
-            return cause("meta_identity", path, type(before).__qualname__, shown)
         if isinstance(after, float) and math.isnan(after):
             return cause(value_kind, path, "nan", "nan (unequal to itself)")
+        # Equal in every part, and yet unequal: its __eq__ is one of identity, whoever wrote it.
+        if _compares_by_identity(after) or (not _is_plain(after) and parts is None):
+            shown = f"{type(after).__qualname__} ({type(after).__module__}) compares by identity"
+            return cause("meta_identity", path, type(before).__qualname__, shown)
     old_text, new_text = atom_text(before), atom_text(after)
     if old_text == new_text and type(before) is not type(after):
         old_text, new_text = type(before).__qualname__, type(after).__qualname__
@@ -239,6 +241,11 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
                 yield f".{item.name}", getattr(value, item.name)
     elif not _compares_by_identity(value) and not callable(value):
         yield from ((f".{name}", item) for name, item in getattr(value, "__dict__", {}).items())
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is one of Python's own, whose comparison is by value."""
+    return type(value).__module__ == "builtins" or isinstance(value, enum.Enum)
 
 
 def _is_function(value: Any) -> bool:
@@ -284,3 +291,5 @@ def _placements(before: Iterable[Leaf], after: Iterable[Leaf]) -> Iterator[Cause
             yield cause("committed", leaf.path, *texts)
         elif earlier.placement != leaf.placement and leaf.placement and earlier.placement:
             yield cause("sharding", leaf.path, earlier.placement, leaf.placement)
+        elif earlier.layout != leaf.layout and leaf.layout and earlier.layout:
+            yield cause("sharding", leaf.path, earlier.layout, leaf.layout)

@@ -24,6 +24,7 @@ class Built:
         objects: The objects themselves, by weak reference; None for one that has none.
         epoch: Token of the runtime's caches when it was compiled.
         times: Which identical compile it was.
+        when: When it was compiled, in the numbers that declarations have.
     """
 
     name: str
@@ -32,13 +33,21 @@ class Built:
     objects: tuple[Any, ...]
     epoch: object
     times: int = 1
+    when: int = 0
 
     def same_objects(self, other: Built) -> bool:
         """Whether both are of the very same objects, so that nothing was rebuilt."""
         return len(self.objects) == len(other.objects) and all(
-            a is not None and b is not None and a() is not None and a() is b()
-            for a, b in zip(self.objects, other.objects, strict=True)
+            map(_is_one, self.objects, other.objects)
         )
+
+    def same_first(self, other: Built) -> bool:
+        """Whether the first callable, the one that a boundary decorates, is the very same."""
+        return _is_one(self.objects[0], other.objects[0])
+
+
+def _is_one(a: Any, b: Any) -> bool:
+    return a is not None and b is not None and a() is not None and a() is b()
 
 
 def identify(callables: tuple[Any, ...], epoch: object) -> Built | None:

@@ -23,7 +23,8 @@ class Leaf:
         sharding: Sharding and the like that are part of its type, as text.
         host: What the caller passed: `array`, `numpy`, `python`, `tracer`, or empty where unknown.
         committed: Whether the array is committed to its devices; None where unknown.
-        placement: Devices and layout as text; empty where unknown.
+        placement: Devices as text; empty where unknown.
+        layout: Layout in memory as text; empty where unknown.
     """
 
     path: str
@@ -34,6 +35,7 @@ class Leaf:
     host: str = ""
     committed: bool | None = None
     placement: str = ""
+    layout: str = ""
 
     @property
     def type(self) -> tuple[Any, ...]:
@@ -310,4 +312,5 @@ def _leaf(path: str, value: Any, original: Any) -> Leaf:
         host=arrays.host_kind(original),
         committed=arrays.committed(original),
         placement=arrays.placement(original),
+        layout=arrays.layout(original),
     )

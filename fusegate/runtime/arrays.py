@@ -55,10 +55,15 @@ def committed(value: Any) -> bool | None:
 
 
 def placement(value: Any) -> str:
-    """Devices and layout of an array as text, to compare and to show; empty for a host value."""
+    """Devices of an array as text, to compare and to show; empty for a host value."""
+    return str(value.sharding) if is_device_array(value) else ""
+
+
+def layout(value: Any) -> str:
+    """Layout of an array in memory as text; empty for a host value."""
     if not is_device_array(value):
         return ""
-    return f"{value.sharding}{getattr(value, 'format', '') or ''}"
+    return str(getattr(getattr(value, "format", None), "layout", ""))
 
 
 def short_dtype(dtype: Any) -> str:

@@ -207,20 +207,25 @@ def test_the_ledger_stays_bounded():
     assert seen("many").launches == 600
 
 
-def test_a_fault_in_warn_never_reaches_the_program(monkeypatch):
+@pytest.mark.parametrize(
+    ("observer", "target"), [(scope.LAUNCHES, "note_op"), (scope.READS, "read")]
+)
+def test_a_fault_in_warn_never_reaches_the_program(monkeypatch, observer, target):
     def broken(*args, **kwargs):
         raise RuntimeError("inside fusegate")
 
-    for observer, target in ((scope.LAUNCHES, "note_op"), (scope.READS, "read")):
-        monkeypatch.setattr(scope.DriverScope, target, broken)
-        try:
-            with fusegate.driver("faulty", mode="warn", max_eager=99, max_reads=99):
-                assert float(jnp.sin(X)[0]) == pytest.approx(0.9092974)
-            assert "RuntimeError" in fusegate.report().not_observed[observer]
-        finally:
-            health.switch_on(observer)
-        with pytest.raises(fusegate.ObserverFault), fusegate.driver("faulty", mode="strict"):
-            float(jnp.sin(X)[0])
+    monkeypatch.setattr(scope.DriverScope, target, broken)
+    try:
+        with fusegate.driver("faulty", mode="warn", max_eager=99, max_reads=99):
+            assert float(jnp.sin(X)[0]) == pytest.approx(0.9092974)
+        assert "RuntimeError" in fusegate.report().not_observed[observer]
+    finally:
+        health.switch_on(observer)
+    with (
+        pytest.raises(fusegate.ObserverFault),
+        fusegate.driver("faulty", mode="strict", max_eager=9, max_reads=9),
+    ):
+        float(jnp.sin(X)[0])
 
 
 def test_a_runtime_without_the_names_is_told_as_not_observed(monkeypatch):

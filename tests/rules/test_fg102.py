@@ -221,3 +221,13 @@ def test_quiet_when_off():
     with fg.mode("off"):
         boundary_in_method()
     assert not fg.report().violations
+
+
+def test_quiet_for_several_equal_boundaries_that_were_made_beforehand():
+    def layer():
+        return fg.island(lambda x: x * 2.0)
+
+    x = jnp.ones(3)
+    for one in [layer() for _ in range(3)]:
+        x = one(x)
+    assert not [v for v in fg.report().violations if v.code == "FG102"]

@@ -22,6 +22,13 @@ class ByIdentity:
         self.width = width
 
 
+class WrittenOut(ByIdentity):
+    def __eq__(self, other):
+        return self is other
+
+    __hash__ = object.__hash__
+
+
 @dataclasses.dataclass(frozen=True)
 class ByValue:
     width: Any
@@ -90,6 +97,12 @@ PAIRS = {
         "state.permutation.inner",
         (Transcript(x4, ByValue(8, ByIdentity(8))),),
         (Transcript(x4, ByValue(8, ByIdentity(8))),),
+    ),
+    "meta_identity_written_out": (
+        "meta_identity",
+        "state.permutation",
+        (Transcript(x4, WrittenOut(8)),),
+        (Transcript(x4, WrittenOut(8)),),
     ),
     "meta_lambda": (
         "meta_identity",
