@@ -114,7 +114,8 @@ class Entry:
         """Ends the call; nothing is left behind once the last one has ended.
 
         Raises:
-            Violation: A read that no place could raise at (strict, CPython 3.11: `memoryview(x)`).
+            Violation: In place of the SystemError that a read through the buffer slot ended with (strict,
+                CPython 3.11: `memoryview(x)`).
         """
         __tracebackhide__ = True
         found = self.scope
@@ -130,7 +131,7 @@ class Entry:
             _site(found.spec).settled.update(settled)
             found.flush()
             late = transfer.take_pending()
-            if late is not None:
+            if late is not None and isinstance(error, SystemError):
                 raise late from error
 
 

@@ -48,20 +48,21 @@ def how() -> str:
 
 
 def patcher(
-    kind: Any, hook: Callable[[Any], None], put_off: Callable[[BaseException], None]
+    kind: Any, hook: Callable[[Any], None], put_off: Callable[[Any, BaseException], None]
 ) -> tuple[Callable[[], None], Callable[[], None]]:
     """Prepares to call `hook` before each buffer request.
 
     Args:
         kind: The array type.
         hook: Called with the array; may raise.
-        put_off: Takes an error that cannot be raised from here.
+        put_off: Takes an array and the error that its buffer request ends with: numpy drops it, and from a
+            ctypes callback it cannot even be raised.
 
     Returns:
         A function that sets the slot, and one that restores it.
     """
     if sys.version_info >= (3, 12):
-        return _attribute_patcher(kind, hook)
+        return _attribute_patcher(kind, hook, put_off)
     if _offset_is_known():
         return _slot_patcher(kind, hook, put_off)
     return _nothing, _nothing
@@ -72,7 +73,7 @@ def _nothing() -> None:
 
 
 def _attribute_patcher(
-    kind: Any, hook: Callable[[Any], None]
+    kind: Any, hook: Callable[[Any], None], put_off: Callable[[Any, BaseException], None]
 ) -> tuple[Callable[[], None], Callable[[], None]]:
     original = vars(kind).get("__buffer__")
     if original is None:
@@ -80,7 +81,12 @@ def _attribute_patcher(
 
     def request(self: Any, flags: int) -> Any:
         __tracebackhide__ = True
-        hook(self)
+        try:
+            hook(self)
+        except BaseException as error:
+            # numpy clears it and asks `__array__` next, where it is raised again.
+            put_off(self, error)
+            raise
         return original(self, flags)
 
     def put() -> None:
@@ -93,7 +99,7 @@ def _attribute_patcher(
 
 
 def _slot_patcher(
-    kind: Any, hook: Callable[[Any], None], put_off: Callable[[BaseException], None]
+    kind: Any, hook: Callable[[Any], None], put_off: Callable[[Any, BaseException], None]
 ) -> tuple[Callable[[], None], Callable[[], None]]:
     procs = _procs(kind)
     if procs is None or not procs.get:
@@ -106,7 +112,7 @@ def _slot_patcher(
         try:
             hook(array)
         except BaseException as error:  # noqa: BLE001 - nothing can be raised here: it is put off
-            put_off(error)
+            put_off(array, error)
             return -1
         try:
             return int(original(array, view, flags))

@@ -22,6 +22,7 @@ class _Pending(threading.local):
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
+        self.array = 0
 
 
 _lock = threading.RLock()
@@ -83,7 +84,7 @@ def _patcher(kind: Any, hook: ReadHook) -> tuple[Callable[[], None], Callable[[]
     def read_value(self: Any) -> Any:
         __tracebackhide__ = True
         error, _pending.error = _pending.error, None
-        if error is not None:
+        if error is not None and _pending.array == id(self):
             raise error
         if not (_is_remote(self) and self._npy_value is not None):
             hook("value", self)
@@ -115,8 +116,8 @@ def _patcher(kind: Any, hook: ReadHook) -> tuple[Callable[[], None], Callable[[]
     return put, restore
 
 
-def _put_off(error: BaseException) -> None:
-    _pending.error = error
+def _put_off(array: Any, error: BaseException) -> None:
+    _pending.error, _pending.array = error, id(array)
 
 
 def take_pending() -> BaseException | None:

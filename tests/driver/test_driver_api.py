@@ -14,6 +14,7 @@ from fusegate.boundaries import scope
 from fusegate.observe import health, launches
 
 X = jnp.ones(4) + 1
+SCALAR = X.sum()
 
 
 @fusegate.island
@@ -237,7 +238,7 @@ def test_a_runtime_without_the_names_is_told_as_not_observed(monkeypatch):
     try:
         with fusegate.driver("blind"):
             step(X)
-            float(X[0])
+            float(SCALAR)
         missing = fusegate.report().not_observed
         assert "fast path" in missing[scope.LAUNCHES]
         assert "_value" in missing[scope.READS]
