@@ -63,7 +63,7 @@ PERMUTATION = poseidon2()
 @fusegate.round_body(reductions=1)
 def round_polynomial(tables):
     """The message of a round: one stacked sum over the hypercube, at all points at once."""
-    return STANDARD._round_poly(tables)  # noqa: SLF001
+    return STANDARD._round_poly(tables)
 
 
 @fusegate.round_body(reductions=0)
@@ -75,7 +75,7 @@ def fold_tables(tables, challenge):
 @fusegate.round_body(reductions=0)
 def whir_fold(evals, weights, challenge):
     """The fold of one WHIR island."""
-    return whir._island_fold.__wrapped__(evals, weights, challenge)  # noqa: SLF001
+    return whir._island_fold.__wrapped__(evals, weights, challenge)
 
 
 @fusegate.round_body(reductions=0)
@@ -88,13 +88,13 @@ def permute(state):
 @fusegate.round_body(reductions=1)
 def whir_message(evals, weights):
     """FG205: the two coefficients are summed one by one."""
-    return whir._island_round_poly.__wrapped__(evals, weights)  # noqa: SLF001
+    return whir._island_round_poly.__wrapped__(evals, weights)
 
 
 @fusegate.round_body(reductions=2)
 def whir_message_declared(evals, weights):
     """The same, with the second sum declared: it is inherent to this spelling."""
-    return whir._island_round_poly.__wrapped__(evals, weights)  # noqa: SLF001
+    return whir._island_round_poly.__wrapped__(evals, weights)
 
 
 @fusegate.round_body(reductions=1)

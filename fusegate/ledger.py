@@ -197,8 +197,7 @@ class Ledger:
                 unused_allows=tuple(key for key in self._unused if key[:2] not in self._allowed),
                 not_observed=dict(_Current.not_observed),
                 drivers=tuple(
-                    DriverEntry(*key, counters.copy())
-                    for key, counters in self._drivers.items()
+                    DriverEntry(*key, counters.copy()) for key, counters in self._drivers.items()
                 ),
             )
 

@@ -63,7 +63,10 @@ def test_module_patterns_the_longest_wins(tmp_path):
 
 
 def test_the_project_is_the_nearest_above_the_working_directory(tmp_path, monkeypatch):
-    project(tmp_path, '[tool.fusegate]\nmode = "strict"\nslow_dispatches = 3\nfused_regions = ["my.region"]\n')
+    project(
+        tmp_path,
+        '[tool.fusegate]\nmode = "strict"\nslow_dispatches = 3\nfused_regions = ["my.region"]\n',
+    )
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
     monkeypatch.chdir(inner)

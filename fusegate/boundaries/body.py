@@ -222,9 +222,10 @@ class Trace:
     ) -> Cause | None:
         if repeated:
             if cleared:
-                return causes.cause("cache_cleared", before="traced", after="dropped from the caches")
+                return causes.cause(
+                    "cache_cleared", before="traced", after="dropped from the caches"
+                )
             return causes.nothing_differs() if certain else None
         if not earlier:
             return None
         return causes.nearest(self._signature, [entry.signature for entry in earlier])
-

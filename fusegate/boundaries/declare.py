@@ -154,7 +154,9 @@ def island(fn: Any = None, /, **options: Any) -> Any:
 
 
 @overload
-def single_zone(fn: Callable[P, R_co], /, **options: Unpack[Options]) -> BoundaryFunction[P, R_co]: ...
+def single_zone(
+    fn: Callable[P, R_co], /, **options: Unpack[Options]
+) -> BoundaryFunction[P, R_co]: ...
 @overload
 def single_zone(
     **options: Unpack[Options],
@@ -306,7 +308,7 @@ def _inner_boundary(fn: Any) -> str:
     """What jit or boundary a callable is already, through partials and bound methods; empty if none."""
     while True:
         if type(fn) is Boundary:
-            spec = fn._self_spec  # noqa: SLF001
+            spec = fn._self_spec
             return f"the {spec.role} `{spec.name}`"
         if jit.is_jitted(fn):
             return "a jitted function"

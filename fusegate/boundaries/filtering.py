@@ -39,7 +39,9 @@ class Token:
         static = dict(self.statics)
         rest = iter(data)
         count = self.treedef.num_leaves
-        return self.treedef.unflatten([static[i] if i in static else next(rest) for i in range(count)])
+        return self.treedef.unflatten(
+            [static[i] if i in static else next(rest) for i in range(count)]
+        )
 
 
 _tokens: weakref.WeakValueDictionary[Any, Token] = weakref.WeakValueDictionary()
@@ -138,7 +140,9 @@ def _register() -> None:
     runtime = resolve.required()
     if runtime.name not in _registered:
         runtime.public("tree_util").register_pytree_node(
-            Mixed, lambda mixed: (mixed.data, mixed.token), lambda token, data: Mixed(tuple(data), token)
+            Mixed,
+            lambda mixed: (mixed.data, mixed.token),
+            lambda token, data: Mixed(tuple(data), token),
         )
         _registered.add(runtime.name)
 

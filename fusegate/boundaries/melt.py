@@ -26,6 +26,7 @@ from fusegate.runtime import arrays, frames, jit, resolve, trees
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
 class Exchangeable(Protocol):
     """A proxy whose callable can be exchanged."""
 

@@ -87,7 +87,9 @@ def _owner_of(found: Finding, facts: Program) -> BoundarySpec | None:
 
 
 def _definitions() -> set[tuple[str, int]]:
-    return {(spec.defined.file, spec.defined.line) for spec in _boundaries if spec.defined is not None}
+    return {
+        (spec.defined.file, spec.defined.line) for spec in _boundaries if spec.defined is not None
+    }
 
 
 def _donations(
@@ -125,5 +127,7 @@ def _donated_leaves(spec: BoundarySpec, call: RuntimeCall) -> list[tuple[str, An
     if spec.filter:
         is_data = modules.array_predicate()
         leaves = [leaf for leaf in leaves if is_data(leaf[1])]
-        leaves.sort(key=lambda leaf: not leaf[2])  # the partitioned call hands donated data on first
+        leaves.sort(
+            key=lambda leaf: not leaf[2]
+        )  # the partitioned call hands donated data on first
     return leaves

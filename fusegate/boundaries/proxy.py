@@ -20,7 +20,11 @@ from fusegate.boundaries.spec import BoundarySpec
 from fusegate.runtime import events, jit, resolve
 
 _HOLD: Final[Any] = next(
-    (vars(kind)["__wrapped__"] for kind in wrapt.CallableObjectProxy.__mro__ if "__wrapped__" in vars(kind)),
+    (
+        vars(kind)["__wrapped__"]
+        for kind in wrapt.CallableObjectProxy.__mro__
+        if "__wrapped__" in vars(kind)
+    ),
     None,
 )
 """wrapt's own slot for what a proxy holds. `Boundary` gives the name `__wrapped__` to the user's function,

@@ -18,7 +18,6 @@ from fusegate.observe.signature import Arguments
 from fusegate.rules import lookup
 from fusegate.runtime import frames, jit
 
-
 SEQUENCE: Final = itertools.count()
 """Numbers declarations and compiles in the order in which they happen."""
 
@@ -232,9 +231,7 @@ def _signature(fn: Any) -> inspect.Signature | None:
         return None
 
 
-def _arguments(
-    fn: Any, signature: inspect.Signature | None, keywords: dict[str, Any]
-) -> Arguments:
+def _arguments(fn: Any, signature: inspect.Signature | None, keywords: dict[str, Any]) -> Arguments:
     """Which arguments are static, by the rule of `jit`: names are inferred from numbers and back."""
     found: list[frozenset[Any]] = []
     for role in ("static", "donate"):

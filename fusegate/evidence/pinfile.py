@@ -46,9 +46,7 @@ def read(path: Path) -> Pins:
 
 def _check_table(path: Path, place: str, value: Any) -> None:
     if not isinstance(value, dict):
-        raise ValueError(  # noqa: TRY004 - a fault of the file, as every other
-            f"{path}: [{place}] is {type(value).__name__}, not a table"
-        )
+        raise ValueError(f"{path}: [{place}] is {type(value).__name__}, not a table")
 
 
 def _check_figure(path: Path, place: str, figure: str, value: Any) -> None:

@@ -178,13 +178,14 @@ def _statics(before: Sequence[Static], after: Sequence[Static]) -> Iterator[Caus
         earlier = old.get(static.path)
         # States tell 2.0 from 2, which compare equal.
         if earlier is not None and (
-            not same_static(earlier, static)
-            or atom_text(earlier.value) != atom_text(static.value)
+            not same_static(earlier, static) or atom_text(earlier.value) != atom_text(static.value)
         ):
             yield static_difference(earlier.value, static.value, static.path, static.is_argument)
 
 
-def static_difference(before: Any, after: Any, path: str, is_argument: bool, depth: int = 6) -> Cause:
+def static_difference(
+    before: Any, after: Any, path: str, is_argument: bool, depth: int = 6
+) -> Cause:
     """Finds the innermost part in which two unequal static values differ.
 
     Args:
@@ -277,7 +278,11 @@ def recompiled(before: Sequence[Signature], after: Signature) -> Cause:
         found = list(_placements(earlier.leaves, after.leaves))
         if best is None or len(found) < len(best):
             best = found
-    return best[0] if best else nothing_differs(f"{COMPARED}, placements and commitment of the arguments")
+    return (
+        best[0]
+        if best
+        else nothing_differs(f"{COMPARED}, placements and commitment of the arguments")
+    )
 
 
 def _placements(before: Iterable[Leaf], after: Iterable[Leaf]) -> Iterator[Cause]:

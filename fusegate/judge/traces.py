@@ -31,7 +31,12 @@ class Budget:
 
 
 def finding(
-    code: str, spec: Spec, location: Location | None, seen: str, cause: Cause | None = None, fix: str = ""
+    code: str,
+    spec: Spec,
+    location: Location | None,
+    seen: str,
+    cause: Cause | None = None,
+    fix: str = "",
 ) -> Finding:
     """A finding about a boundary."""
     return Finding(code, spec.name, location, seen, spec.role, spec.defined, cause, fix)
@@ -143,9 +148,7 @@ def check_dispatch(
     return finding("FG210", spec, location, seen, fix=why)
 
 
-def check_read(
-    spec: Spec, error: BaseException, location: Location | None
-) -> Finding:
+def check_read(spec: Spec, error: BaseException, location: Location | None) -> Finding:
     """FG211: the body read a traced value on the host, and the runtime refused.
 
     Args:

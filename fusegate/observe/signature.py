@@ -189,9 +189,7 @@ class Arguments:
     donated_nums: frozenset[int] = frozenset()
     donated_names: frozenset[str] = frozenset()
 
-    def traced(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Iterator[tuple[str, Any]]:
+    def traced(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Yields (name, value) for each argument of a call that is not static."""
         for name, _, is_static, value in self.named(args, kwargs):
             if not is_static:

@@ -25,7 +25,7 @@ from fusegate.state.twins import ByEquality
 Kind = Literal["identity", "mutable", "array"]
 
 
-class NotByValue(TypeError):  # noqa: N818 - it is caught by what it says
+class NotByValue(TypeError):
     """A value that cannot be compared by value.
 
     Attributes:

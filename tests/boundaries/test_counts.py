@@ -49,7 +49,10 @@ def test_a_hit_of_the_persistent_cache_is_no_compile(runtime, tmp_path):
     """
     out = [
         subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
+            [sys.executable, "-c", textwrap.dedent(code)],
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout.split()
         for _ in range(2)
     ]

@@ -138,7 +138,9 @@ def test_errors_of_the_body(values):
 @QUICK
 @given(
     st.lists(
-        st.sampled_from(["call", "vmap", "grad", "jit", "scan", "checkpoint", "shape", "jaxpr", "lower"]),
+        st.sampled_from(
+            ["call", "vmap", "grad", "jit", "scan", "checkpoint", "shape", "jaxpr", "lower"]
+        ),
         min_size=1,
         max_size=5,
     )

@@ -74,7 +74,9 @@ def test_static_outputs_come_back_as_they_are():
 
     got = fg.island(body, filter=True)(jnp.ones(2), "word")
     want = eqx.filter_jit(body)(jnp.ones(2), "word")
-    assert (got["k"], got["f"], got["n"]) == (want["k"], want["f"], want["n"]) == ("word", jnp.sin, 3)
+    assert (
+        (got["k"], got["f"], got["n"]) == (want["k"], want["f"], want["n"]) == ("word", jnp.sin, 3)
+    )
     assert type(got["n"]) is int
     module = fg.island(lambda m: m, filter=True)(Layer(jnp.ones(2), jnp.sin))
     assert module.activation is jnp.sin
@@ -135,7 +137,9 @@ def test_a_mutated_list_inside_a_remembered_module_is_seen():
 def test_a_partition_is_forgotten_with_its_module():
     f = fg.island(forward, filter=True)
     for value in range(5):
-        assert np.allclose(f(Layer(jnp.full(2, float(value)), lambda v: v), jnp.ones(2)), float(value))
+        assert np.allclose(
+            f(Layer(jnp.full(2, float(value)), lambda v: v), jnp.ones(2)), float(value)
+        )
 
 
 def test_donation_by_position_and_by_name():
@@ -168,7 +172,9 @@ def test_without_it_the_error_says_so():
     assert any("filter=True" in note for note in caught.value.__notes__)
 
 
-@pytest.mark.parametrize("refused", ["static_argnums", "static_argnames", "in_shardings", "out_shardings"])
+@pytest.mark.parametrize(
+    "refused", ["static_argnums", "static_argnames", "in_shardings", "out_shardings"]
+)
 def test_keywords_that_it_decides_itself_are_refused(refused):
     with pytest.raises(TypeError, match=refused):
         fg.island(forward, filter=True, **{refused: ()})

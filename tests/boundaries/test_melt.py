@@ -41,7 +41,9 @@ def test_a_round_body_melts_into_another_round_body_under_vmap_scan_and_grad():
 
     @fg.single_zone
     def scanned(table):
-        return jax.lax.scan(lambda c, _: (jnp.concatenate([halve(c)] * 2), None), table, None, length=2)
+        return jax.lax.scan(
+            lambda c, _: (jnp.concatenate([halve(c)] * 2), None), table, None, length=2
+        )
 
     closed = inner_jaxpr(scanned, jnp.ones(4))
     (loop,) = [eqn for eqn in closed.jaxpr.eqns if eqn.primitive.name == "scan"]

@@ -54,7 +54,9 @@ def test_metadata_of_a_foreign_class():
     assert advice(lambda: f(Tagged(jnp.ones(2), [1]))) == [("FG402", "s.tag")]
 
 
-@pytest.mark.parametrize("value", [3, "word", None, (1, "a"), Config(3, ("a", 2)), 2.0, jnp.sin, Config])
+@pytest.mark.parametrize(
+    "value", [3, "word", None, (1, "a"), Config(3, ("a", 2)), 2.0, jnp.sin, Config]
+)
 def test_quiet_for_values(value):
     f = fg.island(lambda x, k: x + 1.0, static_argnums=1)
     assert advice(lambda: f(jnp.ones(2), value)) == []

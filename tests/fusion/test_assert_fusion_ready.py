@@ -48,9 +48,9 @@ def test_reductions_count_outside_routed_composites_only():
     def inner(x):
         return x.sum() + x.max()
 
-    assert_fusion_ready(lambda x: lax.composite(inner, name="my.routed")(x), X, reductions=0)  # noqa: PLW0108
+    assert_fusion_ready(lambda x: lax.composite(inner, name="my.routed")(x), X, reductions=0)
     with pytest.raises(AssertionError, match="FG205"):
-        assert_fusion_ready(lambda x: lax.composite(inner, name="zorch.fused_region")(x), X)  # noqa: PLW0108
+        assert_fusion_ready(lambda x: lax.composite(inner, name="zorch.fused_region")(x), X)
 
 
 def test_jitted_functions_modules_and_shapes_are_taken():

@@ -104,7 +104,7 @@ def test_a_cached_library_function_is_told_at_each_call(facts_of, here):
         first = jnp.linalg.norm(x)  # NORM ONE
         return first + jnp.linalg.norm(x)  # NORM TWO
 
-    jax.make_jaxpr(lambda x: jnp.linalg.norm(x))(X)  # noqa: PLW0108
+    jax.make_jaxpr(lambda x: jnp.linalg.norm(x))(X)
     lines = [site.location.line for site in facts_of(fn, X).own.reductions]
     assert lines == [here.line(__file__, "NORM ONE"), here.line(__file__, "NORM TWO")]
 
@@ -195,7 +195,7 @@ def test_a_callback_is_seen_inside_an_opaque_composite(facts_of):
         jax.debug.print("{}", x[0])
         return x
 
-    facts = facts_of(lambda x: lax.composite(shout, name="my.routed")(x), X)  # noqa: PLW0108
+    facts = facts_of(lambda x: lax.composite(shout, name="my.routed")(x), X)
     assert total(facts.callbacks) == 1
 
 
@@ -269,6 +269,6 @@ def test_a_derivative_of_a_melted_call_is_not_the_body_that_was_written(facts_of
 
     assert facts_of(zone, X).melted == {}
     # A derivative that the round body takes itself is what it was written to do.
-    own = melted(lambda x: jax.grad(lambda y: (y * y).sum())(x), "step#1.0")  # noqa: PLW0108
+    own = melted(lambda x: jax.grad(lambda y: (y * y).sum())(x), "step#1.0")
     (region,) = facts_of(own, X).melted.values()
     assert region.equations > 0

@@ -16,36 +16,36 @@ if jax.__name__ != "frx":
     pytest.skip("needs FRX", allow_module_level=True)
 zorch = pytest.importorskip("zorch")
 
-import jax.numpy as jnp  # noqa: E402
-from zk_dtypes import koalabear_mont as F, koalabearx4_mont as EF  # noqa: E402
-from zorch.challenge import ChallengePolicy  # noqa: E402
-from zorch.coding.reed_solomon import ReedSolomon  # noqa: E402
-from zorch.commit.merkle import MerkleTree  # noqa: E402
-from zorch.commit.strided_merkle import StridedMerkleTree  # noqa: E402
-from zorch.hash.compression import Compression, CompressionParams  # noqa: E402
-from zorch.hash.poseidon2.params import Poseidon2Params  # noqa: E402
-from zorch.hash.poseidon2.poseidon2 import Poseidon2  # noqa: E402
-from zorch.hash.sponge import Sponge, SpongeParams  # noqa: E402
-from zorch.logup_gkr.circuit import GkrLayer, build_pyramid, extract_outputs  # noqa: E402
-from zorch.logup_gkr.prover import LogupSumcheckRound  # noqa: E402
-from zorch.logup_gkr.stage import LogUpGkrProver, LogUpOutputClaim  # noqa: E402
-from zorch.pcs.basefold.prover import BasefoldProver  # noqa: E402
-from zorch.pcs.fold import FoldState, PreFoldPairCommitRound  # noqa: E402
-from zorch.pcs.fri.config import FriParams  # noqa: E402
-from zorch.pcs.fri.prover import FriProver  # noqa: E402
-from zorch.pcs.stage import OpeningClaim, OpeningWitness  # noqa: E402
-from zorch.pcs.whir import prover as whir  # noqa: E402
-from zorch.pcs.whir.config import WhirParams  # noqa: E402
-from zorch.sumcheck import prover as sumcheck  # noqa: E402
-from zorch.sumcheck.domain import fold, natural_domain, summand_evals  # noqa: E402
-from zorch.testkit.random_field import rand_ext_field, rand_field  # noqa: E402
-from zorch.testkit.transcript import CheapPermutation  # noqa: E402
-from zorch.transcript import DuplexTranscript  # noqa: E402
+import jax.numpy as jnp
+from zk_dtypes import koalabear_mont as F, koalabearx4_mont as EF
+from zorch.challenge import ChallengePolicy
+from zorch.coding.reed_solomon import ReedSolomon
+from zorch.commit.merkle import MerkleTree
+from zorch.commit.strided_merkle import StridedMerkleTree
+from zorch.hash.compression import Compression, CompressionParams
+from zorch.hash.poseidon2.params import Poseidon2Params
+from zorch.hash.poseidon2.poseidon2 import Poseidon2
+from zorch.hash.sponge import Sponge, SpongeParams
+from zorch.logup_gkr.circuit import GkrLayer, build_pyramid, extract_outputs
+from zorch.logup_gkr.prover import LogupSumcheckRound
+from zorch.logup_gkr.stage import LogUpGkrProver, LogUpOutputClaim
+from zorch.pcs.basefold.prover import BasefoldProver
+from zorch.pcs.fold import FoldState, PreFoldPairCommitRound
+from zorch.pcs.fri.config import FriParams
+from zorch.pcs.fri.prover import FriProver
+from zorch.pcs.stage import OpeningClaim, OpeningWitness
+from zorch.pcs.whir import prover as whir
+from zorch.pcs.whir.config import WhirParams
+from zorch.sumcheck import prover as sumcheck
+from zorch.sumcheck.domain import fold, natural_domain, summand_evals
+from zorch.testkit.random_field import rand_ext_field, rand_field
+from zorch.testkit.transcript import CheapPermutation
+from zorch.transcript import DuplexTranscript
 
-from fusegate.config import Thresholds  # noqa: E402
-from fusegate.judge import donation, fusion  # noqa: E402
-from fusegate.observe.jaxpr import program_facts  # noqa: E402
-from fusegate.runtime import arrays, jaxprs  # noqa: E402
+from fusegate.config import Thresholds
+from fusegate.judge import donation, fusion
+from fusegate.observe.jaxpr import program_facts
+from fusegate.runtime import arrays, jaxprs
 
 MOVES = {"gather", "scatter", "scatter-add", "dynamic_slice", "dynamic_update_slice", "sort"}
 LOOPS = {"scan", "while", "cond"}
@@ -105,7 +105,7 @@ def whir_prover(pow_bits=0):
 
 def standard_call(permutation):
     claim = sumcheck.initial_claim(EXTENSION, EXTENSION[0, 0], 6)
-    return lambda c, t: STANDARD(c, t), claim, transcript(permutation)  # noqa: PLW0108
+    return lambda c, t: STANDARD(c, t), claim, transcript(permutation)
 
 
 def sampled(permutation):

@@ -16,7 +16,9 @@ def lines_of(file: str, marker: str) -> set[int]:
     return {number for number, line in enumerate(text, 1) if line.endswith(f"# {marker}")}
 
 
-def refused(code: str, run, *, kind: str | None = None, path: str | None = None, marker: str | None = None):
+def refused(
+    code: str, run, *, kind: str | None = None, path: str | None = None, marker: str | None = None
+):
     """Runs `run`, expects the violation, and checks code, cause and the user's line."""
     file = sys._getframe(1).f_code.co_filename
     with pytest.raises(fg.Violation) as caught:

@@ -37,7 +37,16 @@ class Holder:
         staticmethod(jax.jit(double)),
         fg.round_body(double),
     ],
-    ids=["jit", "partial", "partial2", "boundary", "partial_boundary", "method", "static", "round_body"],
+    ids=[
+        "jit",
+        "partial",
+        "partial2",
+        "boundary",
+        "partial_boundary",
+        "method",
+        "static",
+        "round_body",
+    ],
 )
 def test_a_second_boundary_is_refused_where_it_is_declared(inner):
     found = refused("FG101", lambda: fg.single_zone(inner), marker="HERE")  # HERE

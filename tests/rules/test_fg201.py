@@ -63,7 +63,12 @@ def leaf(value):
 PAIRS = {
     # name: (kind, path, first arguments, second arguments)
     "shape": ("shape", "state", (x4,), (np.ones(5, np.float32),)),
-    "shape_deep": ("shape", "state['t'][1].b", ({"t": [x4, Pair(x4, x4)]},), ({"t": [x4, Pair(x4, x4[:2])]},)),
+    "shape_deep": (
+        "shape",
+        "state['t'][1].b",
+        ({"t": [x4, Pair(x4, x4)]},),
+        ({"t": [x4, Pair(x4, x4[:2])]},),
+    ),
     "rank": ("shape", "state", (x4,), (np.ones((4, 1), np.float32),)),
     "dtype": ("dtype", "state", (x4,), (np.ones(4, np.int32),)),
     "weak_type": ("weak_type", "state", (np.float32(1.0),), (jax.lax.full((), 1.0),)),
@@ -136,7 +141,9 @@ def test_the_cause_and_its_path_are_named(name):
         ("callable", "k.width", ByValue(lambda v: v), ByValue(lambda v: v)),
     ],
 )
-@pytest.mark.parametrize("static", [{"static_argnames": "k"}, {"static_argnums": 1}, {"static_argnums": (-1,)}])
+@pytest.mark.parametrize(
+    "static", [{"static_argnames": "k"}, {"static_argnums": 1}, {"static_argnums": (-1,)}]
+)
 def test_static_arguments(kind, path, first, second, static):
     f = once(lambda x, k: x + 1.0, **static)
     f(x4, first)
@@ -202,7 +209,12 @@ def test_static_leaves_under_the_filter():
         kind="callable",
         path="layer.activation",
     )
-    refused("FG201", lambda: f(Layer(jnp.ones(4), jnp.sin, 2), x4), kind="meta_value", path="layer.depth")
+    refused(
+        "FG201",
+        lambda: f(Layer(jnp.ones(4), jnp.sin, 2), x4),
+        kind="meta_value",
+        path="layer.depth",
+    )
 
 
 def test_a_method_names_its_own_arguments():
@@ -230,7 +242,9 @@ def test_the_nearest_earlier_signature_is_the_one_compared():
     f = fg.island(lambda x, y: (x, y), max_traces=2)
     f(np.ones(4, np.float32), np.ones(4, np.float32))
     f(np.ones(8, np.int32), np.ones(8, np.int32))
-    found = refused("FG201", lambda: f(np.ones(8, np.int32), np.ones(9, np.int32)), kind="shape", path="y")
+    found = refused(
+        "FG201", lambda: f(np.ones(8, np.int32), np.ones(9, np.int32)), kind="shape", path="y"
+    )
     assert (found.cause.before, found.cause.after) == ("i32[8]", "i32[9]")
 
 

@@ -66,7 +66,10 @@ def test_under_the_filter_the_users_argument_is_named():
     f = fg.island(lambda model, x: model["w"] * x, filter=True)
     f({"w": jnp.ones(3)}, jnp.ones(3))
     refused(
-        "FG202", lambda: f({"w": committed(jnp.ones(3))}, jnp.ones(3)), kind="committed", path="model['w']"
+        "FG202",
+        lambda: f({"w": committed(jnp.ones(3))}, jnp.ones(3)),
+        kind="committed",
+        path="model['w']",
     )
 
 

@@ -45,10 +45,10 @@ BREAKERS = {
 
 @pytest.mark.parametrize("primitive", BREAKERS)
 def test_bites_on_each_breaker_and_takes_it_where_allowed(primitive):
-    found = refused("FG204", lambda: fg.round_body(lambda x: BREAKERS[primitive](x))(X))  # noqa: PLW0108
+    found = refused("FG204", lambda: fg.round_body(lambda x: BREAKERS[primitive](x))(X))
     assert primitive in found.evidence["primitives"]
     allowed = sorted(found.evidence["primitives"])
-    fg.round_body(allow_primitives=allowed)(lambda x: BREAKERS[primitive](x))(X)  # noqa: PLW0108
+    fg.round_body(allow_primitives=allowed)(lambda x: BREAKERS[primitive](x))(X)
 
 
 def test_bites_at_the_line_of_a_hidden_gather():
@@ -114,7 +114,7 @@ def test_quiet_in_islands_zones_and_opaque_composites():
 
     fg.island(program)(X)
     fg.single_zone(program)(X)
-    fg.round_body(reductions=0)(lambda x: lax.composite(program, name="my.kernel")(x))(X)  # noqa: PLW0108
+    fg.round_body(reductions=0)(lambda x: lax.composite(program, name="my.kernel")(x))(X)
 
 
 def test_quiet_on_a_gather_of_a_zone_around_a_scan_of_rounds():

@@ -55,7 +55,7 @@ def test_bites_in_every_boundary(role, kind):
 def test_bites_inside_loops_and_opaque_composites():
     looped = fg.island(lambda x: lax.scan(lambda c, _: (printed(c), None), x, None, length=2)[0])
     refused("FG206", lambda: looped(X), marker="HERE PRINT")
-    routed = fg.island(lambda x: lax.composite(printed, name="my.kernel")(x))  # noqa: PLW0108
+    routed = fg.island(lambda x: lax.composite(printed, name="my.kernel")(x))
     refused("FG206", lambda: routed(X), marker="HERE PRINT")
 
 

@@ -76,5 +76,5 @@ def test_quiet_on_a_dozen_layers():
 
 def test_quiet_where_a_straight_line_is_asked_for():
     fg.round_body(reductions=0)(lambda x: loop(x, 400))(X)
-    fg.island(lambda x: lax.composite(lambda v: loop(v, 400), name="my.kernel")(x))(X)  # noqa: PLW0108
+    fg.island(lambda x: lax.composite(lambda v: loop(v, 400), name="my.kernel")(x))(X)
     assert advice() == []

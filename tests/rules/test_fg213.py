@@ -13,7 +13,9 @@ def test_a_new_shape_after_the_warm_up():
     f(jnp.ones(16))
     with fg.frozen():
         f(jnp.zeros(16))
-        refused("FG213", lambda: f(jnp.ones(17)), kind="shape", path="request", marker="CALL")  # CALL
+        refused(
+            "FG213", lambda: f(jnp.ones(17)), kind="shape", path="request", marker="CALL"
+        )  # CALL
     f(jnp.ones(17))
 
 
@@ -22,7 +24,10 @@ def test_a_recompile_without_a_trace():
     f(jnp.ones(4))
     fg.freeze()
     refused(
-        "FG213", lambda: f(jax.device_put(jnp.ones(4), jax.devices()[0])), kind="committed", path="x"
+        "FG213",
+        lambda: f(jax.device_put(jnp.ones(4), jax.devices()[0])),
+        kind="committed",
+        path="x",
     )
     fg.reset()
     f(jax.device_put(jnp.ones(4), jax.devices()[0]))

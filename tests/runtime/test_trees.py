@@ -33,7 +33,9 @@ class Unnamed:
     """Its metadata is computed, so no attribute holds it."""
 
 
-jax.tree_util.register_pytree_node(Unnamed, lambda u: ((), ("computed",)), lambda aux, kids: Unnamed())
+jax.tree_util.register_pytree_node(
+    Unnamed, lambda u: ((), ("computed",)), lambda aux, kids: Unnamed()
+)
 
 
 def shown(value):
