@@ -95,6 +95,7 @@ class KeySpace:
         traced: Its finished traces, in order.
         budgeted: How many of them count against `max_traces`.
         compiled: Call signatures that were compiled, in order.
+        forgiven: How many compiles were only needed because the caches were cleared.
         largest: Largest leading size seen in the first array argument.
         misses: What was passed -> warm misses of the fast path.
         epoch: Token of the runtime's caches at the last trace.
@@ -104,6 +105,7 @@ class KeySpace:
     traced: list[TraceEntry] = field(default_factory=list)
     budgeted: int = 0
     compiled: list[Any] = field(default_factory=list)
+    forgiven: int = 0
     largest: int = 0
     misses: dict[Any, int] = field(default_factory=dict)
     epoch: Any = None

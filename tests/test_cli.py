@@ -476,7 +476,7 @@ class TestDoctor:
         assert "mode          warn" in ran.out
         assert "imported by this command: none" in ran.out
         assert f"{runtime}.monitoring listeners" in ran.out
-        assert ran.out.count("\n  yes  ") == 9
+        assert ran.out.count("\n  yes  ") >= 9
         assert "\n  NO  " not in ran.out
 
     def test_a_runtime_that_cannot_be_imported_is_told(self, start, folder):

@@ -19,14 +19,14 @@ from fusegate.config import Mode
 from fusegate.errors import Cause, Violation
 from fusegate.judge import causes, traces
 from fusegate.judge.deliver import deliver
-from fusegate.judge.state import Owner, check_drift, check_values
+from fusegate.judge.state import Owner, ValueFact, check_drift, check_values
 from fusegate.observe.drift import StateFacts, drift_facts, states_in
 from fusegate.observe.health import guarded
 from fusegate.observe.progress import notify
-from fusegate.observe.signature import Signature
+from fusegate.observe.signature import Signature, Static
 from fusegate.rules import Severity
 from fusegate.runtime import frames, jit
-from fusegate.state.statics import unsafe_static
+from fusegate.state.statics import static_collisions, unsafe_static
 
 OBSERVER = "traces"
 STATES = "states"
@@ -167,15 +167,26 @@ class Trace:
         spec = self._spec
         owner = Owner(spec.name, spec.role, spec.defined)
         for static in self._signature.statics:
-            if spec.filter and static.is_argument:  # keyed strictly by the partition itself
+            if static.keyed or (spec.filter and static.is_argument):  # keyed strictly already
                 continue
-            facts = unsafe_static(static.value, static.path)
-            if not static.is_argument:  # every layer has a flag; only odd numbers are worth a word
-                facts = [fact for fact in facts if fact.what != "a bool"]
+            facts = [
+                fact for fact in unsafe_static(static.value, static.path) if fact.kind != "loose"
+            ]
+            facts += self._collisions(static)
             noun = "static argument" if static.is_argument else "metadata"
             for found in check_values(owner, facts, self.location, noun=noun):
                 advice = dataclasses.replace(found, severity=Severity.ADVICE)
                 deliver(advice, self._mode, spec, allow=spec.allow)
+
+    def _collisions(self, static: Static) -> list[ValueFact]:
+        """Where an earlier trace had a value that the runtime takes for this one, and that is another."""
+        for entry in ledger.current().space(self._spec).traced:
+            for earlier in entry.signature.statics:
+                if earlier.path == static.path:
+                    found = static_collisions(earlier.value, static.value, static.path)
+                    if found:
+                        return found
+        return []
 
     def _judge_states(self, out: Any) -> None:
         __tracebackhide__ = True

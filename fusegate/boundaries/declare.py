@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 import types
 from collections.abc import Callable, Collection, Sequence
+from types import FrameType
 from typing import (
     Any,
     Concatenate,
@@ -293,15 +295,25 @@ def _shared(declaration: Declaration, fn: Any) -> BoundarySpec | None:
     Kept in the function's own `__dict__`, so that both die together: a table on the side would keep every
     lambda alive that was ever decorated.
     """
-    key = declaration.key() if isinstance(fn, types.FunctionType) else None
-    if key is None:
+    parts = declaration.key() if isinstance(fn, types.FunctionType) else None
+    if parts is None:
         return None
+    # Two declarations of one function on two lines are two boundaries, each with a budget of its own.
+    key = (parts, _line())
     known: dict[Any, BoundarySpec] = fn.__dict__.get(_SHARED, {})
     spec = known.get(key)
     if spec is None or spec.fn is not fn:  # functools.wraps copies the marks of another function
         spec = declaration.spec(fn)
         fn.__dict__[_SHARED] = {k: s for k, s in known.items() if s.fn is fn} | {key: spec}
     return spec
+
+
+def _line() -> tuple[str, int]:
+    """The line that decorates."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frames.is_library_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return ("", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
 def _inner_boundary(fn: Any) -> str:

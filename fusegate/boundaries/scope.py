@@ -177,7 +177,8 @@ class DriverScope(launches.Scope):
         if found is not None:
             self._deliver(found)
             return
-        hosts = list(_positions(owner, args, kwargs, arrays_only=not owner.statics_known))
+        # A number beside an array is part of the op that was declared; an array is a transfer of its own.
+        hosts = list(_positions(owner, args, kwargs, arrays_only=True))
         self._uploads(hosts, f"the eager op `{owner.name}`", frame)
 
     def note_run(self, owner: Owner, length: int, frame: FrameType) -> bool:
@@ -283,7 +284,8 @@ class DriverScope(launches.Scope):
                 if total != self._flushed[name]
             }
             self._flushed = totals
-        ledger.current().count_driver(self.spec.name, self.spec.defined, **new)
+        if new:
+            ledger.current().count_driver(self.spec.name, self.spec.defined, **new)
 
 
 def _positions(

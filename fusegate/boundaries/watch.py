@@ -97,6 +97,8 @@ def _own(
     cause = None if entry is not None else _recompile_cause(spec, space, signature)
     if cause is not None:
         book.add_cause(spec, cause)
+    reason = cause or (space.counters.causes[-1] if space.counters.causes else None)
+    space.forgiven += reason is not None and reason.kind == "cache_cleared"
     found = traces.check_compile(
         spec,
         spec.budget,

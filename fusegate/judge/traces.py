@@ -115,7 +115,7 @@ def check_compile(
         seen = f"compile {ordinal} of this boundary, after freeze()"
         return finding("FG213", spec, location, seen, cause)
     if budget.max_compiles is not None:
-        if ordinal > budget.max_compiles:
+        if ordinal - space.forgiven > budget.max_compiles:
             seen = f"compile {ordinal}; max_compiles={budget.max_compiles}"
             return finding("FG202", spec, location, seen, cause or _last(space))
         return None
@@ -156,6 +156,14 @@ def check_read(spec: Spec, error: BaseException, location: Location | None) -> F
         error: The runtime's own error.
         location: The line that reads.
     """
+    if isinstance(error, IndexError):
+        return finding(
+            "FG211",
+            spec,
+            location,
+            f"the body selects by a traced mask, which needs its values ({type(error).__name__})",
+            fix="keep the shape and mask the values: jnp.where(mask, x, 0) or lax.select",
+        )
     return finding(
         "FG211",
         spec,

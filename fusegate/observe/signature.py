@@ -60,11 +60,19 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Static:
-    """One static argument, or one piece of pytree metadata."""
+    """One static argument, or one piece of pytree metadata.
+
+    Attributes:
+        path: In the user's argument names.
+        value: Its value.
+        is_argument: Whether it is a static argument; metadata otherwise.
+        keyed: Whether a `@state` holds it, and so keys it strictly.
+    """
 
     path: str
     value: Any
     is_argument: bool
+    keyed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +298,10 @@ def _walk(
         leaves.append(_leaf(path, value, originals.get(path, value)))
         return
     nodes.append(Shape(path, node.type.__qualname__, node.suffixes))
-    statics.extend(Static(path + suffix, meta, is_argument=False) for suffix, meta in node.metas)
+    statics.extend(
+        Static(path + suffix, meta, is_argument=False, keyed=node.keyed)
+        for suffix, meta in node.metas
+    )
     for suffix, child in zip(node.suffixes, node.children, strict=True):
         _walk(path + suffix, child, leaves, nodes, statics, originals)
 

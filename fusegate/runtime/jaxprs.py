@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fusegate.errors import Location
@@ -253,7 +254,23 @@ def usable_donations(program: Any, donated: Sequence[bool]) -> list[bool] | None
         _, unused, _ = aliases(None, program.in_avals, program.out_avals, flags, *unspecified)
     except (TypeError, ValueError, AttributeError):  # another signature than the known one
         return None
-    return [given and not left for given, left in zip(flags, unused, strict=True)]
+    usable = [given and not left for given, left in zip(flags, unused, strict=True)]
+    free = Counter(
+        map(_bytes_of, program.out_avals)
+    )  # the rule matches element counts: f32[64] for bf16[64]
+    for number, aval in enumerate(program.in_avals):
+        if usable[number]:
+            usable[number] = free[_bytes_of(aval)] > 0
+            free[_bytes_of(aval)] -= 1
+    return usable
+
+
+def _bytes_of(aval: Any) -> Any:
+    size, each = (
+        getattr(aval, "size", None),
+        getattr(getattr(aval, "dtype", None), "itemsize", None),
+    )
+    return size * each if isinstance(size, int) and isinstance(each, int) else str(aval)
 
 
 def read_inputs(program: Any) -> list[bool]:

@@ -109,5 +109,6 @@ def traced_read_errors() -> tuple[type[BaseException], ...]:
         "ConcretizationTypeError",  # of which the boolean conversion error is a subclass
         "TracerArrayConversionError",
         "TracerIntegerConversionError",
+        "NonConcreteBooleanIndexError",
     )
     return tuple(getattr(errors, name) for name in names if hasattr(errors, name))

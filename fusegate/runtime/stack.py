@@ -135,7 +135,9 @@ def asks_for_array(frame: FrameType | None) -> bool:
     """
     outermost = None
     while frame is not None and is_library_file(frame.f_code.co_filename):
-        if frame.f_code.co_name != "reraise_with_filtered_traceback":
+        # A map over a tree of arrays spells it out as well.
+        plumbing = os.path.basename(frame.f_code.co_filename) in {"tree_util.py", "tree.py"}
+        if frame.f_code.co_name != "reraise_with_filtered_traceback" and not plumbing:
             outermost = frame
         frame = frame.f_back
     return outermost is not None and outermost.f_code.co_name in {"array", "asarray"}

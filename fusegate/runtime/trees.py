@@ -23,12 +23,14 @@ class Node(NamedTuple):
         suffixes: Path suffix of each child: `.perm`, `['k']`, `[2]`.
         children: The child values, in the same order.
         metas: Its static metadata as (suffix, value); empty for tuples, lists and dicts.
+        keyed: Whether it is a `@state`, whose metadata is one canonical object per strict value.
     """
 
     type: type
     suffixes: tuple[str, ...]
     children: tuple[Any, ...]
     metas: tuple[tuple[str, Any], ...]
+    keyed: bool = False
 
 
 def node_of(value: Any) -> Node | None:
@@ -48,8 +50,17 @@ def node_of(value: Any) -> Node | None:
     suffixes = tuple(_suffix(path) for path, _ in keyed)
     children = tuple(child for _, child in keyed)
     # None is a node without children; so is an empty container, whose one "child" would be itself.
-    metas = () if isinstance(value, _BUILTIN) or value is None else _metas(value, aux)
-    return Node(kind, _named(value, suffixes, children), children, metas)
+    held = None if isinstance(value, _BUILTIN) or value is None else _held(aux)
+    if isinstance(held, registry.Meta):  # a state keeps all of it in one canonical object
+        metas = tuple((f".{name}", item) for name, item in held.items())
+    else:
+        metas = () if held is None else _metas(value, aux)
+    keyed = isinstance(held, registry.Meta)
+    return Node(kind, _named(value, suffixes, children), children, metas, keyed)
+
+
+def _held(aux: Any) -> Any:
+    return aux[0] if type(aux) is tuple and len(aux) == 1 else aux
 
 
 def _suffix(path: tuple[Any, ...]) -> str:
@@ -79,9 +90,6 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
 
 def _metas(value: Any, aux: Any) -> tuple[tuple[str, Any], ...]:
     """Names the metadata of a node after the attributes that hold it, by identity."""
-    held = aux[0] if type(aux) is tuple and len(aux) == 1 else aux
-    if isinstance(held, registry.Meta):  # a state keeps all of it in one canonical object
-        return tuple((f".{name}", item) for name, item in held.items())
     names: dict[int, list[str]] = {}
     for name, item in _attributes(value):
         names.setdefault(id(item), []).append(f".{name}")

@@ -14,9 +14,10 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import fusegate as fg
+from fusegate.ledger import fresh_ledger
 
 QUICK = settings(
-    max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
 
 shapes = st.sampled_from([(), (1,), (3,), (2, 3)])
@@ -79,7 +80,7 @@ def agree(fn, calls, **keywords):
     """Both twins see the same calls, in one order, in warn and so without a verdict in the way."""
     ours, our_runs = counted(fn)
     theirs, their_runs = counted(fn)
-    with fg.mode("warn"):
+    with fg.mode("warn"), fresh_ledger():
         f, g = fg.island(ours, **keywords), jax.jit(theirs, **keywords)
         for args, kwargs in calls:
             assert outcome(lambda: f(*args, **kwargs)) == outcome(lambda: g(*args, **kwargs))
@@ -175,6 +176,7 @@ def test_transformations_in_any_order(names):
     ours, our_runs = counted(fn)
     theirs, their_runs = counted(fn)
     f, g = fg.island(ours), jax.jit(theirs)
+    fg.reset()
     for name in names:
         assert outcome(lambda: run(f, name)) == outcome(lambda: run(g, name))
         assert len(our_runs) == len(their_runs), name

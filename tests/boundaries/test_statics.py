@@ -37,9 +37,6 @@ def advice(run):
 @pytest.mark.parametrize(
     ("value", "code", "path"),
     [
-        ((1, 2.0), "FG401", "k[1]"),
-        ((True,), "FG401", "k[0]"),
-        (-0.0, "FG401", "k"),
         (Config(1, ByIdentity()), "FG401", "k.inner"),
         (ByIdentity(), "FG401", "k"),
     ],
@@ -49,13 +46,40 @@ def test_static_arguments(value, code, path):
     assert advice(lambda: f(jnp.ones(2), value)) == [(code, path)]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "path"),
+    [((1, 2), (1, 2.0), "k[1]"), ((True,), (1,), "k[0]"), (0.0, -0.0, "k")],
+)
+def test_values_that_the_runtime_takes_for_one_once_both_were_seen(before, after, path):
+    f = fg.island(lambda x, k: x + 1.0, static_argnums=1)
+    f(jnp.ones(2), before)
+    assert advice(lambda: f(jnp.ones(3), after)) == [("FG401", path)]
+
+
+def test_metadata_that_the_runtime_takes_for_one():
+    f = fg.island(lambda s: s.x + 1.0)
+    f(Tagged(jnp.ones(2), 2.0))
+    assert advice(lambda: f(Tagged(jnp.ones(3), 2))) == [("FG401", "s.tag")]
+
+
+def test_quiet_for_the_metadata_of_a_state():
+    @fg.state
+    class Exact:
+        x: Any
+        tag: Any = fg.meta()
+
+    f = fg.island(lambda s: s.x + 1.0)
+    f(Exact(jnp.ones(2), 2.0))
+    assert advice(lambda: f(Exact(jnp.ones(3), 2))) == []
+
+
 def test_metadata_of_a_foreign_class():
     f = fg.island(lambda s: s.x + 1.0)
     assert advice(lambda: f(Tagged(jnp.ones(2), [1]))) == [("FG402", "s.tag")]
 
 
 @pytest.mark.parametrize(
-    "value", [3, "word", None, (1, "a"), Config(3, ("a", 2)), 2.0, jnp.sin, Config]
+    "value", [3, "word", None, (1, "a"), Config(3, ("a", 2)), 2.0, 0.0, (True, 1.0), jnp.sin, Config]
 )
 def test_quiet_for_values(value):
     f = fg.island(lambda x, k: x + 1.0, static_argnums=1)

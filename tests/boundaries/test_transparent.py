@@ -275,9 +275,12 @@ def test_decorating_the_same_function_again_shares_its_programs():
         return x + 1.0
 
     for _ in range(3):
-        fg.island(body, max_traces=1)(jnp.ones(2))
-    assert fg.stats(fg.island(body, max_traces=1)).traces == 1
-    assert fg.stats(fg.island(body)).traces == 0, "other options are another boundary"
+        f = fg.island(body, max_traces=1)
+        f(jnp.ones(2))
+    assert fg.stats(f).traces == 1
+    g = fg.island(body, max_traces=1)
+    g(jnp.ones(3))
+    assert fg.stats(g).traces == 1, "another declaration is another boundary"
 
     @functools.wraps(body)
     def other(x):

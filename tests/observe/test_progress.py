@@ -57,6 +57,8 @@ def test_a_boundary_tells_of_its_trace_and_its_compile():
     assert heard == [
         ("trace", "fold", True),
         ("trace", "fold", False),
+        ("lower", "fold", True),
+        ("lower", "fold", False),
         ("compile", "fold", True),
         ("compile", "fold", False),
     ]

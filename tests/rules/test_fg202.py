@@ -116,6 +116,15 @@ def test_quiet_after_the_caches_were_cleared():
     assert not fg.report().violations
 
 
+def test_quiet_for_a_budget_whose_programs_were_cleared():
+    f = fg.island(lambda x: x + 1.0, max_compiles=1)
+    f(jnp.ones(4))
+    jax.clear_caches()
+    f(jnp.ones(4))
+    assert not fg.report().violations
+    refused("FG202", lambda: f(jnp.ones(5)), kind="shape")
+
+
 def test_quiet_when_everything_is_placed_alike():
     mesh = Mesh(np.array(jax.devices()[:1]), ("x",))
     place = NamedSharding(mesh, PartitionSpec("x"))

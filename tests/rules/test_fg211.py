@@ -30,6 +30,14 @@ def test_every_kind_of_read_is_told_with_its_line(name, decorate):
     assert "host_op" in found.fix
 
 
+def test_a_traced_mask_is_told_with_a_way_out_of_its_own():
+    f = fg.island(lambda x: x[x > 1.0])  # MASK
+    found = refused("FG211", lambda: f(jnp.arange(4.0)), marker="MASK")
+    assert "jnp.where" in found.fix
+    with pytest.raises(IndexError):
+        f(jnp.arange(4.0))
+
+
 def test_it_is_still_the_runtimes_own_error():
     f = fg.island(lambda x: float(x))
     with pytest.raises(jax.errors.ConcretizationTypeError) as caught:

@@ -83,8 +83,6 @@ def test_bites_in_a_method():
 EAGER = {
     "x + table": lambda: X + TABLE,
     "table * x": lambda: TABLE * X,
-    "x * 2.0": lambda: X * 2.0,
-    "where": lambda: jnp.where(X > X, X, 0),
 }
 
 
@@ -94,6 +92,18 @@ def test_bites_for_an_eager_op_within_its_budget(name):
     op()
     with fg.driver("d", max_eager=9):
         refused("FG302", op)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [lambda: X * 2.0, lambda: jnp.where(X > X, X, 0), lambda: X + 1],
+    ids=["multiply", "where", "add"],
+)
+def test_quiet_for_a_number_in_an_eager_op_within_its_budget_cold_and_warm(op):
+    with fg.driver("d", max_eager=9):
+        op()
+        op()
+    assert not fg.report().violations
 
 
 def test_bites_for_a_numpy_array_given_to_another_jit():
