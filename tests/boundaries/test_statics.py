@@ -79,7 +79,8 @@ def test_metadata_of_a_foreign_class():
 
 
 @pytest.mark.parametrize(
-    "value", [3, "word", None, (1, "a"), Config(3, ("a", 2)), 2.0, 0.0, (True, 1.0), jnp.sin, Config]
+    "value",
+    [3, "word", None, (1, "a"), Config(3, ("a", 2)), 2.0, 0.0, (True, 1.0), jnp.sin, Config],
 )
 def test_quiet_for_values(value):
     f = fg.island(lambda x, k: x + 1.0, static_argnums=1)
