@@ -169,7 +169,13 @@ def head(numerator, denominator, t):
     return bind_output(LogUpGkrOutput(numerator, denominator), t, CHALLENGES)
 
 
-@fusegate.island
+# One large program per layer: what is counted is its launch, so it need not be compiled well.
+@fusegate.island(
+    compiler_options={
+        "xla_backend_optimization_level": 0,
+        "xla_llvm_disable_expensive_passes": True,
+    }
+)
 def one_layer(claim, t, *layer):
     claim, t, proof = GkrLayerRound(GkrLayer(*layer, 1), CHALLENGES)(claim, t)
     return claim, t, proof.round_polys
