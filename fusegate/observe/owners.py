@@ -122,15 +122,15 @@ def _is_runtimes_own(function: Any) -> bool:
     """
     if type(function) is not FunctionType or not _is_runtime_file(function.__code__.co_filename):
         return False
-    inner = function  # jit(grad(loss)), jit(vmap(f)): the runtime's wrapper around the program's function
+    # jit(grad(loss)), jit(vmap(f)): the runtime's wrapper around a function of the program.
+    inner = function
     while hasattr(inner, "__wrapped__"):
         inner = inner.__wrapped__
     code = getattr(inner, "__code__", None)
     if inner is not function and (code is None or not _is_runtime_file(code.co_filename)):
         return False
-    if function.__name__.startswith(
-        "_"
-    ):  # `_einsum`, `_interp`: a plain helper that the runtime jits itself
+    # `_einsum`, `_interp`: plain functions that the runtime jits on the spot.
+    if function.__name__.startswith("_"):
         return True
     module = sys.modules.get(function.__module__)
     return getattr(module, function.__name__, None) is not function

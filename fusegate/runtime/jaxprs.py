@@ -255,9 +255,8 @@ def usable_donations(program: Any, donated: Sequence[bool]) -> list[bool] | None
     except (TypeError, ValueError, AttributeError):  # another signature than the known one
         return None
     usable = [given and not left for given, left in zip(flags, unused, strict=True)]
-    free = Counter(
-        map(_bytes_of, program.out_avals)
-    )  # the rule matches element counts: f32[64] for bf16[64]
+    # The rule falls back to counting elements, but no buffer of 4-byte elements becomes one of 2-byte ones.
+    free = Counter(map(_bytes_of, program.out_avals))
     for number, aval in enumerate(program.in_avals):
         if usable[number]:
             usable[number] = free[_bytes_of(aval)] > 0
@@ -266,10 +265,9 @@ def usable_donations(program: Any, donated: Sequence[bool]) -> list[bool] | None
 
 
 def _bytes_of(aval: Any) -> Any:
-    size, each = (
-        getattr(aval, "size", None),
-        getattr(getattr(aval, "dtype", None), "itemsize", None),
-    )
+    """Size in bytes; the type as text where it has none (a token, a symbolic shape)."""
+    size = getattr(aval, "size", None)
+    each = getattr(getattr(aval, "dtype", None), "itemsize", None)
     return size * each if isinstance(size, int) and isinstance(each, int) else str(aval)
 
 

@@ -81,3 +81,8 @@ def test_quiet_where_every_buffer_is_reused():
 def test_quiet_without_a_donation_and_on_a_buffer_passed_through():
     fg.island(lambda x: x.sum())(ones())
     fg.island(lambda x, y: (x, y + 1), donate_argnums=(0, 1))(ones(), ones())
+
+
+def test_bites_where_the_result_has_elements_of_another_size():
+    narrow = fg.island(lambda x: x.astype(jnp.bfloat16), donate_argnums=0)
+    refused("FG209", lambda: narrow(jnp.ones(64)))

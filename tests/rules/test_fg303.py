@@ -171,3 +171,28 @@ def test_quiet_outside_of_drivers_and_where_allowed():
     with fg.mode("off"), fg.driver("d"):
         jnp.sin(X)
     assert not fg.report().violations
+
+
+@pytest.mark.parametrize("transform", [jax.grad, jax.value_and_grad, jax.hessian, jax.checkpoint])
+def test_quiet_for_a_foreign_jit_of_a_transformed_function(transform):
+    def loss(x):
+        return (x * x).sum()
+
+    step = jax.jit(transform(loss))
+    x = jnp.ones(3)
+    with fg.driver("train"):
+        step(x)
+        step(x)
+    assert not fg.report().violations
+
+
+@pytest.mark.parametrize(
+    "op",
+    [lambda x: jnp.einsum("i,i->", x, x), lambda x: jnp.interp(x, x, x)],
+    ids=["einsum", "interp"],
+)
+def test_bites_for_functions_that_the_runtime_jits_on_the_spot(op):
+    x = jnp.ones(3)
+    op(x)
+    with fg.driver("train"):
+        refused("FG303", lambda: op(x))
