@@ -295,7 +295,9 @@ def _shared(declaration: Declaration, fn: Any) -> BoundarySpec | None:
     Kept in the function's own `__dict__`, so that both die together: a table on the side would keep every
     lambda alive that was ever decorated.
     """
-    parts = declaration.key() if isinstance(fn, types.FunctionType) else None
+    # Of a partial as well: `bind` gives one and the same for equal values.
+    shareable = isinstance(fn, (types.FunctionType, functools.partial))
+    parts = declaration.key() if shareable else None
     if parts is None:
         return None
     # Two declarations of one function on two lines are two boundaries, each with a budget of its own.

@@ -94,7 +94,7 @@ def test_a_driver_that_is_off_is_not_the_outer_one():
 
 
 def test_threads_count_exactly():
-    calls = 20_000
+    calls = 100_000
     step(X)
 
     def work(number):
@@ -102,12 +102,12 @@ def test_threads_count_exactly():
             for _ in range(calls):
                 step(X)
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [seen(f"thread {n}").launches for n in range(4)] == [calls] * 4
+    assert [seen(f"thread {n}").launches for n in range(8)] == [calls] * 8
 
 
 def test_threads_that_share_a_driver_count_exactly():

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import fusegate as fg
 from fusegate.config import mode
 from fusegate.errors import StateViolation, ViolationWarning
 from fusegate.state.bind import bind, stable
@@ -261,3 +262,13 @@ def test_misuse_is_a_type_error():
         bind(3)
     with pytest.raises(TypeError, match="decorates a callable, not int"):
         stable(3)
+
+
+def test_an_island_of_a_bound_function_built_per_call_traces_once():
+    def scaled(k, x):
+        return k * x
+
+    for _ in range(3):
+        f = fg.island(fg.bind(scaled, 2.0), max_traces=1)
+        assert float(f(jnp.float32(3.0))) == 6.0
+    assert fg.stats(f).traces == 1
