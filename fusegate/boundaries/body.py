@@ -19,11 +19,11 @@ from fusegate.config import Mode
 from fusegate.errors import Cause, Violation
 from fusegate.judge import causes, traces
 from fusegate.judge.deliver import deliver
-from fusegate.judge.state import Owner, ValueFact, check_drift, check_values
+from fusegate.judge.state import Owner, check_drift, check_values
 from fusegate.observe.drift import StateFacts, drift_facts, states_in
 from fusegate.observe.health import guarded
 from fusegate.observe.progress import notify
-from fusegate.observe.signature import Signature, Static
+from fusegate.observe.signature import Signature, Static, same
 from fusegate.rules import Severity
 from fusegate.runtime import frames, jit
 from fusegate.state.statics import static_collisions, unsafe_static
@@ -159,34 +159,38 @@ class Trace:
             guarded(STATES, self._mode, lambda: self._judge_states(out))
 
     def _judge_statics(self) -> None:
-        """Reports what the runtime would mis-key among static arguments and metadata, as advice.
+        """Reports what the runtime mis-keys among static arguments and metadata, as advice.
 
-        Never an error: a program may well hold one such object for good. What it costs when it does not is
-        told by FG201, with the same path.
+        Never an error: what a retrace costs is told by FG201, with the same path.
         """
         spec = self._spec
         owner = Owner(spec.name, spec.role, spec.defined)
         for static in self._signature.statics:
             if static.keyed or (spec.filter and static.is_argument):  # keyed strictly already
                 continue
+            earlier = self._earlier(static)
             facts = [
-                fact for fact in unsafe_static(static.value, static.path) if fact.kind != "loose"
+                fact
+                for fact in unsafe_static(static.value, static.path)
+                if fact.kind in {"mutable", "array"}
+                # One object that is held for good costs nothing; a second one shows that it does.
+                or (fact.kind == "identity" and not all(same(static.value, one) for one in earlier))
             ]
-            facts += self._collisions(static)
+            for value in earlier:
+                facts += static_collisions(value, static.value, static.path)
             noun = "static argument" if static.is_argument else "metadata"
             for found in check_values(owner, facts, self.location, noun=noun):
                 advice = dataclasses.replace(found, severity=Severity.ADVICE)
                 deliver(advice, self._mode, spec, allow=spec.allow)
 
-    def _collisions(self, static: Static) -> list[ValueFact]:
-        """Where an earlier trace had a value that the runtime takes for this one, and that is another."""
-        for entry in ledger.current().space(self._spec).traced:
-            for earlier in entry.signature.statics:
-                if earlier.path == static.path:
-                    found = static_collisions(earlier.value, static.value, static.path)
-                    if found:
-                        return found
-        return []
+    def _earlier(self, static: Static) -> list[Any]:
+        """The values that earlier traces had in the same place."""
+        return [
+            other.value
+            for entry in ledger.current().space(self._spec).traced
+            for other in entry.signature.statics
+            if other.path == static.path
+        ]
 
     def _judge_states(self, out: Any) -> None:
         __tracebackhide__ = True
