@@ -176,6 +176,7 @@ def compiled(spec: BoundarySpec) -> Any:
 
 def _make(spec: BoundarySpec) -> Any:
     resolve.required()
+    jit.prepare()
     programs.register(spec)
     if not spec.filter:
         jitted = jit.make_jit(body.traced_body(spec, spec.fn), **spec.jit_keywords)

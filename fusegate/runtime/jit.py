@@ -73,9 +73,21 @@ def _under_jit_predicate(runtime_name: str) -> Callable[[], bool] | None:
     if found is None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
-            extend = runtime.public("extend.core")
+            try:
+                extend = runtime.public("extend.core")
+            except ImportError:
+                return None
             found = getattr(extend, "unsafe_am_i_under_a_jit_DO_NOT_USE", None)
     return found  # type: ignore[no-any-return]
+
+
+def prepare() -> None:
+    """Finds what a trace will ask for, before the first one.
+
+    Where the predicate lives in a module that is not loaded yet, importing that one in the middle of a trace
+    changes the runtime's context, and the next call compiles again (seen on jax 0.12.0).
+    """
+    _under_jit_predicate(resolve.required().name)
 
 
 def under_jit() -> bool:
