@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fusegate import config
-from fusegate.observe import repeats
 from fusegate.observe.constants import closed_over
 from fusegate.observe.primitives import (
     BRANCHES,
@@ -22,10 +21,12 @@ from fusegate.observe.primitives import (
     HOST_EFFECTS,
     INDEXED,
     LOOPS,
+    PLAIN,
     SITED,
     Kind,
 )
 from fusegate.observe.program import ClosedOver, Owner, Program, Site
+from fusegate.observe.repeats import MIN_EQUATIONS, Repeats
 from fusegate.observe.tally import OPAQUE, Item, Place, Scope, Summary, Tally, region, widest
 from fusegate.runtime import frames, jaxprs
 
@@ -153,32 +154,38 @@ class _Reader:
 
     def read(self) -> Summary:
         """Counts every equation, and looks closer at those that are not plain arithmetic or layout."""
+        repeated = Repeats() if self._looks_for_loops() else None
         scopes = self._scopes
-        for equation in self._equations:
-            scope, tally = scopes.get(jaxprs.scope_key(equation)) or self._scope(equation)
-            name = equation.primitive.name
-            tally.counts[name] = tally.counts.get(name, 0) + 1
-            kind = CLASSES.get(name, Kind.UNKNOWN)
-            if kind is not Kind.ELEMENTWISE and kind is not Kind.STRUCTURAL:
-                self._note(equation, kind, scope, tally)
-        if not self._straight and not self._library:
-            found = repeats.find(self._equations, self._marker, self._walk.author_line)
+        last: int | None = None
+        for equation, name, key, stack in jaxprs.walk(self._equations):
+            if key != last:
+                last = key
+                scope, tally = scopes.get(key) or self._scope(equation, key)
+                counts, marker = tally.counts, scope.marker
+            counts[name] = counts.get(name, 0) + 1
+            if name not in PLAIN:
+                self._note(equation, scope, tally)
+            if repeated is not None:
+                repeated.add(equation, stack, marker)
+        if repeated is not None:
+            found = repeated.found(self._walk.author_line)
             self._summary.repeats.update(dict.fromkeys(found))
         return self._summary
 
-    def _scope(self, equation: Any) -> tuple[Scope, Tally]:
+    def _looks_for_loops(self) -> bool:
+        return not self._straight and not self._library and len(self._equations) >= MIN_EQUATIONS
+
+    def _scope(self, equation: Any, key: int) -> tuple[Scope, Tally]:
         """Reads the name stack of an equation, once per distinct stack."""
         scope = Scope.of(equation)
         known = (scope, self._summary.tally(Place(scope.marker, scope.derived)))
-        self._scopes[jaxprs.scope_key(equation)] = known
+        self._scopes[key] = known
         return known
 
-    def _marker(self, equation: Any) -> str | None:
-        return self._scopes[jaxprs.scope_key(equation)][0].marker
-
-    def _note(self, equation: Any, kind: Kind, scope: Scope, tally: Tally) -> None:
+    def _note(self, equation: Any, scope: Scope, tally: Tally) -> None:
         """Notes an equation that some rule may speak of, and reads what runs inside it."""
         name = equation.primitive.name
+        kind = CLASSES.get(name, Kind.UNKNOWN)
         if name in INDEXED and self._known_index(equation):
             return
         # A cached library function keeps the stack of its first trace, so its equations take the line

@@ -96,6 +96,9 @@ CLASSES: Final[dict[str, Kind]] = {
 }
 """Primitive name -> its class."""
 
+PLAIN: Final = frozenset(f"{_ELEMENTWISE} {_STRUCTURAL}".split())
+"""Names of the arithmetic and layout that no rule speaks of."""
+
 LOOPS: Final = frozenset({"scan", "while"})
 """Breakers that repeat a program."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from fusegate.observe.program import Repeat
 from fusegate.runtime import jaxprs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from fusegate.errors import Location
 
@@ -21,48 +22,64 @@ SHOWN: Final = 12
 """Equations of a pattern that are kept to be shown."""
 
 
-def find(
-    equations: Sequence[Any],
-    marker_of: Callable[[Any], str | None],
-    line_of: Callable[[Any], Location | None],
-) -> list[Repeat]:
-    """Finds the lines of one program whose equations repeat.
+class _Group:
+    """The equations of one stack; of each call of a round body the first."""
+
+    __slots__ = ("marker", "members")
+
+    def __init__(self) -> None:
+        self.marker: str | None = None
+        self.members: list[Any] = []
+
+
+class Repeats:
+    """Collects the equations of one program and finds the lines at which they repeat.
 
     A loop that Python ran at trace time leaves equal stacks, one per round, and equal equations on equal
     shapes. Linear: stacks are counted, and only those that repeat are resolved to a line.
-
-    Args:
-        equations: The equations of one program.
-        marker_of: Marker of the melted round body that an equation belongs to. Within one call of a
-            round body an equation counts once: its straight line is what its contract asks for.
-        line_of: The line of a stack that its author can change.
     """
-    if len(equations) < MIN_EQUATIONS:
-        return []
-    by_stack: dict[Any, list[Any]] = {}
-    seen: set[tuple[Any, str]] = set()
-    for equation in equations:
-        stack = jaxprs.stack_of(equation)
-        if stack is None:
-            continue
-        marker = marker_of(equation)
-        if marker is not None:
-            if (stack, marker) in seen:
-                continue
-            seen.add((stack, marker))
-        by_stack.setdefault(stack, []).append(equation)
-    by_line: dict[Location, list[list[Any]]] = {}
-    for stack, members in by_stack.items():
-        if len(members) >= MIN_TIMES:
-            line = line_of(stack)
-            if line is not None:
-                by_line.setdefault(line, []).append(members)
-    found = [
-        repeat
-        for line, groups in by_line.items()
-        if sum(map(len, groups)) >= MIN_EQUATIONS and (repeat := _pattern(line, groups)) is not None
-    ]
-    return sorted(found, key=lambda repeat: -repeat.equations)
+
+    __slots__ = ("_by_stack",)
+
+    def __init__(self) -> None:
+        self._by_stack: defaultdict[Any, _Group] = defaultdict(_Group)
+
+    def add(self, equation: Any, stack: Any, marker: str | None) -> None:
+        """Takes in the next equation of the program.
+
+        Args:
+            equation: The equation.
+            stack: The Python stack at which it was traced.
+            marker: The melted round body that it belongs to. Within one call of a round body a stack
+                counts once, since its straight line is what the contract asks for; the equations of a
+                call stand together, so the marker before is the only one to ask.
+        """
+        group = self._by_stack[stack]
+        if marker is None:
+            group.members.append(equation)
+        elif group.marker != marker:
+            group.marker = marker
+            group.members.append(equation)
+
+    def found(self, line_of: Callable[[Any], Location | None]) -> list[Repeat]:
+        """The lines whose equations repeat, the longest first.
+
+        Args:
+            line_of: The line of a stack that its author can change.
+        """
+        by_line: dict[Location, list[list[Any]]] = {}
+        for stack, group in self._by_stack.items():
+            if len(group.members) >= MIN_TIMES and stack is not None:
+                line = line_of(stack)
+                if line is not None:
+                    by_line.setdefault(line, []).append(group.members)
+        found = [
+            repeat
+            for line, groups in by_line.items()
+            if sum(map(len, groups)) >= MIN_EQUATIONS
+            and (repeat := _pattern(line, groups)) is not None
+        ]
+        return sorted(found, key=lambda repeat: -repeat.equations)
 
 
 def _pattern(line: Location, groups: list[list[Any]]) -> Repeat | None:

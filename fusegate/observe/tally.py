@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 OPAQUE: Final = "(opaque)"
 """The place of everything inside a name-routed composite."""
 
+# `value` of an enum member is a Python call, and a region is made for each call of a round body.
+_REDUCTION: Final = Kind.REDUCTION.value
+_BREAKER: Final = Kind.BREAKER.value
+_UNKNOWN: Final = Kind.UNKNOWN.value
+
 
 class Place(NamedTuple):
     """Which contract an equation belongs to.
@@ -115,7 +120,7 @@ def widest(branches: Iterable[Summary]) -> Summary:
     most: dict[Place, dict[Item, int]] = {}
     for branch in branches:
         for place, part in branch.tallies.items():
-            sums = {item: n for item, n in part.items.items() if item.kind == Kind.REDUCTION.value}
+            sums = {item: n for item, n in part.items.items() if item.kind == _REDUCTION}
             if sum(sums.values()) > sum(most.get(place, {}).values()):
                 most[place] = sums
             rest = {item: n for item, n in part.items.items() if item not in sums}
@@ -132,11 +137,7 @@ def region(parts: Iterable[tuple[Place, Tally]]) -> Region:
     reductions: list[Site] = []
     breakers: list[Site] = []
     unknown: list[Site] = []
-    sites = {
-        Kind.REDUCTION.value: reductions,
-        Kind.BREAKER.value: breakers,
-        Kind.UNKNOWN.value: unknown,
-    }
+    sites = {_REDUCTION: reductions, _BREAKER: breakers, _UNKNOWN: unknown}
     calls: list[NestedCall] = []
     loops: list[Loop] = []
     for place, tally in parts:

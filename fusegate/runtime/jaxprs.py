@@ -19,7 +19,7 @@ from fusegate.errors import Location
 from fusegate.runtime import arrays, frames, resolve, trees
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -153,13 +153,19 @@ def user_line(traceback: Any) -> Location | None:
     return None
 
 
-def scope_key(equation: Any) -> int:
-    """What stands for an equation's name stack while its program is held.
+def walk(equations: Iterable[Any]) -> Iterator[tuple[Any, str, int, Any]]:
+    """What is asked of every equation, in one step: a long program makes it the cost of a check.
 
-    Batching gives every equation a name stack object of its own around one shared tuple.
+    Yields:
+        The equation, the name of its primitive, what stands for its name stack while its program is held,
+        and its `stack_of`. Batching gives every equation a name stack object of its own around one shared
+        tuple, so the tuple is what stands for it.
     """
-    name_stack = equation.source_info.name_stack
-    return id(getattr(name_stack, "stack", name_stack))
+    for equation in equations:
+        info = equation.source_info
+        name_stack = info.name_stack
+        key = id(getattr(name_stack, "stack", name_stack))
+        yield equation, equation.primitive.name, key, info.traceback
 
 
 def scopes(equation: Any) -> list[tuple[str, bool]]:
