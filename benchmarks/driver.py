@@ -2,7 +2,8 @@
 
     python benchmarks/driver.py frx|jax [--rounds N] [--calls N]
 
-Every row calls a function of one scalar, where dispatch is all there is. "bare jit, again" is the same thing
+The rows of the first table call a function of one scalar, where dispatch is all there is; those of the second
+one of a state of three scalars and one more. "bare jit, again" is the same thing
 as the baseline: its distance from 1 is the noise of this run. The rows of a driver are entered before their
 calls and left after them, so they show what one call inside costs; "driver per call" enters a driver around
 each single call. In warn, a driver is observed for its first calls and then for one in many: "steady" is
@@ -113,6 +114,32 @@ def compare(
     return result
 
 
+def tree_function() -> Callable[[Any, Any], Any]:
+    """As `scalar_function`, for arguments that have leaves."""
+
+    def add(state, x):
+        return state.low + x
+
+    return add
+
+
+def tree_rows(runtime: Any, fusegate: Any, args: tuple[Any, Any]) -> dict[str, Row]:
+    """What is compared with a bare jit of such a function."""
+
+    def ready(made: Any) -> Any:
+        made(*args)
+        return made
+
+    def strict() -> Any:
+        return fusegate.driver("strict driver of states", mode="strict")
+
+    return {
+        "bare jit, again": (ready(runtime.jit(tree_function())), nullcontext),
+        "island, outside of any driver": (ready(fusegate.island(tree_function())), nullcontext),
+        "island, strict driver": (ready(fusegate.island(tree_function())), strict),
+    }
+
+
 def main() -> None:
     """Runs the comparison on one runtime."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -131,6 +158,17 @@ def main() -> None:
     baseline = runtime.jit(scalar_function())
     found = compare(baseline, rows(runtime, fusegate), (x,), chosen.calls, chosen.rounds)
     print_ratios("one scalar, ratio to bare jit", found)
+
+    @fusegate.state
+    class Table:
+        low: Any
+        high: Any
+        total: Any
+
+    args = (Table(x, x, x), x)
+    baseline = runtime.jit(tree_function())
+    found = compare(baseline, tree_rows(runtime, fusegate, args), args, chosen.calls, chosen.rounds)
+    print_ratios("a state of three scalars and one more, ratio to bare jit", found)
 
 
 if __name__ == "__main__":

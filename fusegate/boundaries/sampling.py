@@ -28,7 +28,7 @@ class _Site:
         self.book = weakref.ref(book)
         self.limits = config.thresholds()
         self.calls = 0
-        self.settled: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.settled: weakref.WeakKeyDictionary[Any, launches.Leaves] = weakref.WeakKeyDictionary()
 
 
 _lock = threading.Lock()
@@ -81,7 +81,7 @@ class Entry:
         fast, slow = launch.observe(launches.on_launch, launches.on_slow_launch)
         found.hooked = True
         self._reads = reads = transfer.install(scope.on_read)
-        found.settled = set(site.settled)
+        found.settled = dict(site.settled)
         ledger.watch_unflushed(found)
         self.scope = found
         for seen, what, why in (
@@ -122,7 +122,7 @@ class Entry:
         if found is None:
             return
         self.scope = None
-        settled = set(found.settled)
+        settled = found.settled
         found.close()
         if self._reads:
             transfer.remove()

@@ -88,7 +88,7 @@ class DriverScope(launches.Scope):
         self._flushed: Counter[str] = Counter()
         self._lock = threading.Lock()
         if within is not None:
-            self.settled = set(within.settled)
+            self.settled = dict(within.settled)
             self.run, self.watched = within.run, within.watched
         self._owns_counts = within is None
 

@@ -8,6 +8,7 @@ boundary pays, and everything else is behind them.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from types import FrameType
 from typing import Any, Final
@@ -17,8 +18,8 @@ from fusegate.observe.dependence import WATCHED, Run
 from fusegate.observe.owners import Owner
 from fusegate.runtime import launch, trees
 
-_current: ContextVar[Scope | None] = ContextVar("fusegate_scope", default=None)
-_get = _current.get
+Leaves = Callable[[tuple[Any, Any]], Iterable[Any]]
+"""Gives the leaves of the traced arguments in (args, kwargs); fails where these are built otherwise."""
 
 QUOTA: Final = 1 << 20
 """Launches after which a scope is asked whether it wants to see more."""
@@ -29,7 +30,8 @@ class Scope:
 
     Attributes:
         left: Launches until `exhausted` is asked.
-        settled: Compiled functions of boundaries of which nothing but the number is of interest any more.
+        settled: Compiled functions of boundaries of which nothing but the number is of interest any more
+            -> what gives the leaves of their traced arguments.
         array: The type of a concrete array.
         outer: The scope around it.
         closed: Whether it has ended; a context may hold it for longer.
@@ -53,29 +55,29 @@ class Scope:
         self.closed = False
         self._base = 0
         self.left = QUOTA
-        self.settled: set[Any] = set()
+        self.settled: dict[Any, Leaves] = {}
         self.run = Run()
         self.watched: dict[Any, int] = {}
 
     def open(self) -> None:
         """Makes this the scope of the running context."""
-        self.outer = _get()
+        self.outer = _top()
         self.tangled = self.bound or (self.outer is not None and self.outer.tangled)
         _current.set(self)
 
     def leave(self) -> None:
         """Takes the scope out of the running context; it may be opened again."""
-        top = _get()
+        top = _top()
         if top is self:
             top = self.outer
         while top is not None and top.closed:
             top = top.outer
-        _current.set(top)
+        _current.set(_OUTSIDE if top is None else top)
 
     def close(self) -> None:
         """Ends the scope, also in another context or another order than it was opened in."""
         self.closed = True
-        self.settled = set()
+        self.settled = {}
         self.frame = None
         self.run.interrupted()
         self.leave()
@@ -132,12 +134,19 @@ class Scope:
             self.run.interrupted()
             self.note_jit(owner, args, kwargs, frame, host)
             return
-        self._watch(key, owner, inputs, out, frame, slow)
+        self._watch(key, owner, (args, kwargs), inputs, out, frame, slow)
         if host:
             self.note_boundary(owner, args, kwargs, frame)
 
     def _watch(
-        self, key: Any, owner: Owner, inputs: list[Any], out: Any, frame: FrameType, slow: bool
+        self,
+        key: Any,
+        owner: Owner,
+        call: tuple[Any, Any],
+        inputs: list[Any],
+        out: Any,
+        frame: FrameType,
+        slow: bool,
     ) -> None:
         spec = owner.spec
         seen = self.watched.get(spec, 0)
@@ -147,12 +156,14 @@ class Scope:
             if length > 1 and self.note_run(owner, length, frame):
                 self.watched[spec] = WATCHED + 1
         elif not slow:
-            self.settle(key)
+            self.settle(key, owner, *call)
 
-    def settle(self, key: Any) -> None:
-        """From now on a launch of this compiled function is counted and no more."""
+    def settle(self, key: Any, owner: Owner, args: Any, kwargs: Any) -> None:
+        """From now on a launch of this compiled function on arrays is counted and no more."""
         if not self.tangled:
-            self.settled.add(key)
+            self.settled[key] = leaves = _leaves_of(owner, (args, kwargs))
+            kinds = set(map(type, leaves((args, kwargs))))
+            _on_device.update(kind for kind in kinds if not owners.is_host_type(kind))
 
     def lives_on_host(self, inputs: list[Any], *, arrays_only: bool) -> bool:
         """Whether a traced argument is a number or a numpy array, so is uploaded by the launch."""
@@ -165,9 +176,33 @@ class Scope:
         return any(map(test, kinds))
 
 
+_OUTSIDE: Final = Scope(None)
+"""What a context holds where no scope is open: nothing is settled in it, so a launch asks no more of it."""
+_current: ContextVar[Scope] = ContextVar("fusegate_scope", default=_OUTSIDE)
+_get = _current.get
+
+_UNKNOWN: Final = (None,)
+"""In place of leaves that are not known: one of no type that lives on a device."""
+_on_device: set[type] = set()
+"""Types of leaves that are neither plain arrays nor host values: typed random keys."""
+
+
+def _top() -> Scope | None:
+    scope = _get()
+    return None if scope is _OUTSIDE else scope
+
+
+def _leaves_of(owner: Owner, call: tuple[Any, Any]) -> Leaves:
+    """What gives the leaves of the traced arguments of calls that are built like this one."""
+    if not owner.static_nums and not owner.static_names:
+        return trees.leaves_like(call)
+    leaves = trees.leaves_like(owner.traced(*call))
+    return lambda call: leaves(owner.traced(*call))
+
+
 def current() -> Scope | None:
     """The innermost scope that is open in this context, and whose generator, if any, is running."""
-    scope = _get()
+    scope = _top()
     if scope is not None and scope.tangled:
         return _innermost(scope)
     while scope is not None and scope.closed:
@@ -199,19 +234,31 @@ def _innermost(top: Scope) -> Scope | None:
 def on_launch(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
     """Takes in a launch on the fast path; called by the runtime."""
     scope = _get()
-    if scope is None:
-        return
-    if fn in scope.settled and not kwargs:
-        kind = scope.array
-        for value in args:
-            if type(value) is not kind:
+    if fn in scope.settled:
+        array = scope.array
+        if not kwargs:
+            for value in args:
+                if type(value) is not array:
+                    break
+            else:
+                scope.left = left = scope.left - 1
+                if left <= 0:
+                    scope.exhausted()
+                return
+        try:
+            leaves = scope.settled[fn]((args, kwargs))
+        except Exception:  # noqa: BLE001 - a call that is built otherwise than before; or what a user's `==` raises
+            leaves = _UNKNOWN
+        for value in leaves:
+            if type(value) is not array and type(value) not in _on_device:
                 break
         else:
             scope.left = left = scope.left - 1
             if left <= 0:
                 scope.exhausted()
             return
-    _launched(fn, args, kwargs, out)
+    if scope is not _OUTSIDE:
+        _launched(fn, args, kwargs, out)
 
 
 def _launched(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
@@ -231,8 +278,6 @@ def _launched(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) 
 def on_slow_launch(origin: launch.Origin, out: Any, frame: FrameType) -> None:
     """Takes in a launch on the slow path; called by the runtime door."""
     __tracebackhide__ = True
-    if _get() is None:
-        return
     scope = current()
     if scope is not None:
         owner = owners.of_origin(origin)

@@ -7,7 +7,7 @@ may sit in the metadata, so this walk keeps both, with paths in the user's own n
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from fusegate.runtime import registry, resolve
@@ -120,3 +120,13 @@ def leaves_of(value: Any) -> tuple[list[Any], Any]:
     """Flattens a pytree with the runtime's registry: (leaves, treedef)."""
     leaves, treedef = resolve.required().public("tree_util").tree_flatten(value)
     return leaves, treedef
+
+
+def leaves_like(value: Any) -> Callable[[Any], list[Any]]:
+    """What flattens pytrees that are built as this one is, for less than flattening anew.
+
+    Public: `PyTreeDef.flatten_up_to`. It raises ValueError for a tree that is built otherwise, and gives the
+    subtree where this one has a leaf.
+    """
+    up_to: Callable[[Any], list[Any]] = leaves_of(value)[1].flatten_up_to
+    return up_to

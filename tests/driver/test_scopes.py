@@ -292,3 +292,26 @@ def test_debug_nans_goes_on_inside_a_driver():
     assert seen("inside").launches >= 2
     assert divide(bad).shape == (3,)
     assert traces_of_observation()[:4] == before[:4]
+
+
+def test_a_settled_boundary_is_counted_whatever_its_arguments_are_built_of():
+    @fusegate.island
+    def total(tree, *, by=None):
+        return sum(jax.tree_util.tree_leaves(tree)) * (1 if by is None else by)
+
+    calls = [
+        lambda: total(X),
+        lambda: total({"a": X, "b": [X, X]}),
+        lambda: total((X, X), by=X),
+        lambda: total([]),
+    ]
+    for call in calls:
+        call()
+    with fusegate.driver("counted"):
+        for call in calls * 100:
+            call()
+        for call in calls:
+            for _ in range(100):
+                call()
+    assert seen("counted").launches == 800
+    assert seen("counted").uploads == 0

@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 
 import fusegate as fg
+from fusegate.observe.dependence import WATCHED
 from tests.rules._support import refused
 
 X = jnp.arange(4.0)
+KEY = jax.random.key(0)
 TABLE = np.full(4, 0.5, np.float32)
+
+
+@fg.state
+class Params:
+    table: object
 
 
 @fg.island
@@ -30,30 +37,44 @@ def filtered(model, x):
 
 
 ARGUMENTS = {
-    # name: (kind, path, call)
-    "array": ("leaf_type", "params", lambda: predict(TABLE, X)),
-    "nested": ("leaf_type", "params['a'][1]", lambda: predict({"a": [X, TABLE]}, X)),
-    "number": ("python_scalar", "params", lambda: predict(0.5, X)),
-    "flag": ("python_scalar", "params", lambda: predict(True, X)),
-    "numpy scalar": ("leaf_type", "params", lambda: predict(np.float32(2), X)),
-    "list of numbers": ("python_scalar", "params[0]", lambda: predict([1.0, 2.0], X)),
-    "by name": ("leaf_type", "x", lambda: predict(X, x=TABLE)),
-    "beside a static": ("python_scalar", "shift", lambda: scaled(X, 2, 0.5)),
-    "filtered": ("leaf_type", "model['table']", lambda: filtered({"table": TABLE, "gain": 2.0}, X)),
+    # name: (kind, path, call); `host` makes of its argument the host value, or an array in its place
+    "array": ("leaf_type", "params", lambda host: predict(host(TABLE), X)),
+    "nested": ("leaf_type", "params['a'][1]", lambda host: predict({"a": [X, host(TABLE)]}, X)),
+    "state": ("leaf_type", "params.table", lambda host: predict(Params(host(TABLE)), X)),
+    "number": ("python_scalar", "params", lambda host: predict(host(0.5), X)),
+    "flag": ("python_scalar", "params", lambda host: predict(host(True), X)),
+    "numpy scalar": ("leaf_type", "params", lambda host: predict(host(np.float32(2)), X)),
+    "list of numbers": ("python_scalar", "params[0]", lambda host: predict([host(1.0)], X)),
+    "by name": ("leaf_type", "x", lambda host: predict(X, x=host(TABLE))),
+    "beside a static": ("python_scalar", "shift", lambda host: scaled(X, 2, host(0.5))),
+    "filtered": (
+        "leaf_type",
+        "model['table']",
+        lambda host: filtered({"table": host(TABLE), "gain": 2.0}, X),
+    ),
+    "beside a key": (
+        "leaf_type",
+        "params[1]",
+        lambda host: predict([X, host(TABLE), KEY], X),
+    ),
 }
 
 
-@pytest.mark.parametrize("state", ["cold", "warm"])
+@pytest.mark.parametrize("state", ["cold", "warm", "settled"])
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_bites_with_the_argument(name, state):
     kind, path, call = ARGUMENTS[name]
-    call()
+    call(lambda value: value)
+    call(jnp.asarray)
     if state == "cold":
         jax.clear_caches()
+    times = 3 * WATCHED if state == "settled" else 0
 
     @fg.driver
     def run():
-        call()
+        for _ in range(times):
+            call(jnp.asarray)
+        call(lambda value: value)
 
     refused("FG302", run, kind=kind, path=path)
 
