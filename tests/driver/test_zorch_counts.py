@@ -191,7 +191,7 @@ def test_logup_with_one_island_per_layer():
         return claim[0]
 
     figures = observed(prove, *lookup(), transcript())
-    assert (figures.launches, figures.eager) == (14, 8)  # the tracer: 18
+    assert (figures.launches, figures.eager) == (14, 8)  # the tracer: 18, with 4 conversions
 
 
 @fusegate.island(static_argnums=0)
