@@ -24,7 +24,8 @@ HIDDEN: Final = "_fusegate_meta"
 """Instance attribute of a state, and constructor keyword by which the runtime unflattens one."""
 
 _lock = threading.RLock()
-_pending: list[Callable[[], None]] = []
+PENDING: Final[list[Callable[[], None]]] = []
+"""Registrations that wait for a runtime."""
 
 
 class Meta:
@@ -132,10 +133,10 @@ def when_runtime_loads(work: Callable[[], None]) -> None:
         if resolve.loaded() is not None:
             work()
             return
-        if not _pending:
+        if not PENDING:
             for name in ("frx", "jax"):
                 wrapt.register_post_import_hook(_imported, name)
-        _pending.append(work)
+        PENDING.append(work)
 
 
 def _imported(_module: Any) -> None:
@@ -151,9 +152,9 @@ def register_pending() -> None:
     Raises:
         RuntimeOrderError: `jax` was imported before `frx`.
     """
-    if not _pending:
+    if not PENDING:
         return
     with _lock:
         if resolve.loaded() is not None:
-            while _pending:
-                _pending.pop(0)()
+            while PENDING:
+                PENDING.pop(0)()

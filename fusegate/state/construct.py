@@ -19,7 +19,7 @@ from fusegate.state.canonical import by_identity, meta_anyway, meta_of
 from fusegate.state.description import StateClass
 from fusegate.state.keys import NotByValue
 
-_NOTHING: Final = Meta((), ())
+NOTHING: Final = Meta((), ())
 """The metadata of every state without metadata fields; unflattening needs one to be recognised by."""
 
 
@@ -36,8 +36,7 @@ def seal(state: Any, known: StateClass) -> None:
     __tracebackhide__ = True
     registry.register_pending()
     settle(state, known)
-    if not leaves.all_fit([getattr(state, name) for name in known.data]):
-        _check_data(state, known)
+    check_data(state, known)
 
 
 def settle(state: Any, known: StateClass) -> Meta:
@@ -48,7 +47,7 @@ def settle(state: Any, known: StateClass) -> Meta:
     """
     __tracebackhide__ = True
     if not known.metas:
-        meta = _NOTHING
+        meta = NOTHING
     else:
         values = tuple([getattr(state, name) for name in known.metas])
         try:
@@ -87,8 +86,15 @@ def _faulted(known: StateClass, values: tuple[Any, ...]) -> Meta:
     return by_identity(known.metas, values)
 
 
-def _check_data(state: Any, known: StateClass) -> None:
+def check_data(state: Any, known: StateClass) -> None:
+    """Judges the data of a state.
+
+    Raises:
+        Violation: In strict: it is no array.
+    """
     __tracebackhide__ = True
+    if leaves.all_fit([getattr(state, name) for name in known.data]):
+        return
     mode = mode_of(known)
     if mode is Mode.OFF or resolve.loaded() is None:
         return

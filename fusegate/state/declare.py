@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
 from collections.abc import Callable, Mapping
-from threading import RLock
 from typing import Any, Final, TypeVar, dataclass_transform, overload
 
 from fusegate.errors import Location
 from fusegate.runtime import frames, registry
 from fusegate.runtime.registry import HIDDEN, MARK
 from fusegate.state import construct
-from fusegate.state.description import STATIC, StateClass, describe, description_of
+from fusegate.state.constructor import constructor
+from fusegate.state.description import STATIC, StateClass, describe
 
 T = TypeVar("T")
 _MISSING: Final = dataclasses.MISSING
@@ -203,7 +202,7 @@ def _adopt(known: StateClass, *, pickles_itself: bool) -> None:
     setattr(cls, MARK, known)
     if HIDDEN not in known.slotted:
         setattr(cls, HIDDEN, construct.LateMeta())
-    cls.__init__ = _constructor(known, cls.__init__)
+    cls.__init__ = constructor(known, cls.__init__)
     if not pickles_itself:
         cls.__getstate__, cls.__setstate__ = _getstate, _setstate
     compiled = known.has_plain_constructor()
@@ -241,50 +240,3 @@ def _repr(self: Any) -> str:
         if f.repr
     ]
     return f"{type(self).__qualname__.rpartition('<locals>.')[2]}({', '.join(shown)})"
-
-
-def _constructor(known: StateClass, original: Callable[..., None]) -> Callable[..., None]:
-    """The constructor of a state class: the original, then the checks; or neither, to unflatten."""
-    cls = known.cls
-    stores_in_slots = bool(known.slotted)
-
-    @functools.wraps(original)
-    def __init__(self: Any, /, *args: Any, _fusegate_meta: Any = None, **kwargs: Any) -> None:  # noqa: N807
-        __tracebackhide__ = True
-        if _fusegate_meta is not None:
-            if not stores_in_slots:
-                kept = self.__dict__
-                kept.update(kwargs)
-                kept.update(_fusegate_meta.attributes)
-                kept[HIDDEN] = _fusegate_meta
-            else:
-                for name, value in (*kwargs.items(), *_fusegate_meta.attributes.items()):
-                    object.__setattr__(self, name, value)
-                object.__setattr__(self, HIDDEN, _fusegate_meta)
-            return
-        original(self, *args, **kwargs)
-        kind: Any = type(self)
-        if kind is cls:
-            construct.seal(self, known)
-            return
-        own = _own_description(kind, known)
-        # A subclass with a constructor of its own is not done yet; the outermost one seals.
-        if kind.__init__ is __init__:
-            construct.seal(self, own)
-
-    return __init__
-
-
-_adopting: Final = RLock()
-
-
-def _own_description(cls: Any, known: StateClass) -> StateClass:
-    """The description of a subclass; one that was not decorated is adopted with its parent's fields."""
-    with _adopting:
-        own = description_of(cls)
-        if own is None:
-            own = describe(cls, known.defined)
-            setattr(cls, MARK, own)
-            inherits = "__init__" not in cls.__dict__ and own.has_plain_constructor()
-            registry.when_runtime_loads(lambda: registry.register(cls, own.data, compiled=inherits))
-        return own

@@ -9,7 +9,7 @@ from fusegate.judge.state import DataFact
 from fusegate.runtime import arrays, registry, resolve
 from fusegate.state import names
 
-_fit: Final[set[type]] = {type(None)}
+FIT: Final[set[type]] = {type(None)}
 """Types whose instances are fit whatever they hold: arrays and modules; filled as they are met."""
 _SCALARS: Final = (bool, int, float, complex)
 _TEXT: Final = (str, bytes, bytearray)
@@ -27,7 +27,7 @@ def all_fit(values: Iterable[Any]) -> bool:
     """
     for value in values:
         cls = type(value)
-        if cls not in _fit and registry.MARK not in cls.__dict__ and not _fits(value):
+        if cls not in FIT and registry.MARK not in cls.__dict__ and not _fits(value):
             return False
     return True
 
@@ -39,19 +39,19 @@ def _fits(value: Any) -> bool:
     if _is_array(value):
         return True
     if _is_of(type(value), ("equinox",)):
-        _fit.add(type(value))
+        FIT.add(type(value))
         return True
     if isinstance(value, (*_SCALARS, *_TEXT)):
         return False
     leaves = runtime.public("tree_util").tree_leaves(value, is_leaf=registry.is_state)
     if len(leaves) == 1 and leaves[0] is value:
         return False
-    return all(type(leaf) in _fit or registry.is_state(leaf) or _is_array(leaf) for leaf in leaves)
+    return all(type(leaf) in FIT or registry.is_state(leaf) or _is_array(leaf) for leaf in leaves)
 
 
 def _is_array(value: Any) -> bool:
     if isinstance(value, resolve.required().module.Array):
-        _fit.add(type(value))
+        FIT.add(type(value))
         return True
     return arrays.is_host_array(value) and value.dtype.kind not in _NO_NUMBERS
 

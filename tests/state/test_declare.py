@@ -319,3 +319,65 @@ def test_a_frozen_dataclass_may_be_decorated():
 
     assert len(jax.tree.leaves(Already(X))) == 1
     same(jax.jit(lambda s: s)(Already(X, 5)), Already(X, 5))
+
+
+ONE = jnp.ones(2)
+
+
+def test_a_constructor_takes_and_refuses_what_the_dataclass_does():
+    def body():
+        class Table:
+            rows: object
+            size: int = meta()
+            type: object = None
+            extra: list = dataclasses.field(default_factory=list)
+            name: str = meta(default="t", kw_only=True)
+            last: object = dataclasses.field(kw_only=True)
+
+        return Table
+
+    plain, made = dataclasses.dataclass(frozen=True)(body()), state(body())
+    assert inspect.signature(made) == inspect.signature(plain)
+    calls = [
+        ((), {}),
+        ((ONE,), {"last": ONE}),
+        ((ONE, 3), {}),
+        ((ONE, 3), {"last": ONE, "other": 1}),
+        ((ONE, 3, ONE, [ONE], ONE), {"last": ONE}),
+        ((ONE,), {"rows": ONE, "last": ONE, "size": 1}),
+    ]
+    for args, kwargs in calls:
+        with pytest.raises(TypeError) as wanted:
+            plain(*args, **kwargs)
+        with pytest.raises(TypeError) as found:
+            made(*args, **kwargs)
+        if "positional arguments but" not in str(wanted.value):  # that one counts what is optional
+            assert str(found.value) == str(wanted.value)
+    first, second = made(ONE, 3, last=ONE), made(rows=ONE, size=3, last=ONE)
+    assert first.extra == []
+    assert first.extra is not second.extra
+    assert first.rows is first.last is ONE
+    assert (first.size, first.type, first.name) == (3, None, "t")
+
+
+@pytest.mark.parametrize("slots", [False, True])
+def test_metadata_seen_before_is_told_from_what_is_equal_to_it(slots):
+    @state(slots=slots)
+    class Rate:
+        x: object
+        value: object = meta()
+        label: str = meta(default="r")
+
+    def key(value, label="r"):
+        return jax.tree_util.tree_structure(Rate(ONE, value, label))
+
+    values = [1, 2, 1.0, True, 0, 0.0, -0.0, float("nan"), None, "1", b"1", (1,), (True,)]
+    keys = [key(value) for value in values]
+    for _ in range(2):  # the second time all of them were seen before
+        for number, value in enumerate(values):
+            assert [key(value) == other for other in keys] == [
+                number == index for index in range(len(values))
+            ]
+    for number in range(600):
+        assert key(number) == key(number) != key(number + 1)
+    assert key(1, "a") != key(1, "b")
