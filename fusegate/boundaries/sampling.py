@@ -81,7 +81,7 @@ class Entry:
         fast, slow = launch.observe(launches.on_launch, launches.on_slow_launch)
         found.hooked = True
         self._reads = reads = transfer.install(scope.on_read)
-        found.settled = dict(site.settled)
+        found.settled.update(site.settled)
         ledger.watch_unflushed(found)
         self.scope = found
         for seen, what, why in (

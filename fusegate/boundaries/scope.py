@@ -23,6 +23,9 @@ from fusegate.runtime import arrays, launch, stack, transfer, trees
 LAUNCHES = "launches in drivers"
 READS = "host reads in drivers"
 
+WARN_LIMIT = 1 << 20
+"""Launches of one call of a driver that are looked at in warn."""
+
 
 @dataclass(frozen=True, eq=False)
 class DriverSpec:
@@ -82,13 +85,16 @@ class DriverScope(launches.Scope):
         self.counts: Counter[str] = within.counts if within is not None else Counter()
         self._guard = transfer.guard_level() if reason else None
         self.hooked = False
+        self._limit = WARN_LIMIT if mode is Mode.WARN and within is None else 0
+        if self._limit:
+            self.settled = launches.Limited(self, self._limit)
         self._thread = threading.get_ident()
         self.items = items
         self._buffered: Counter[tuple[int, int, int]] = Counter()
         self._flushed: Counter[str] = Counter()
         self._lock = threading.Lock()
         if within is not None:
-            self.settled = dict(within.settled)
+            self.settled.update(within.settled)
             self.run, self.watched = within.run, within.watched
         self._owns_counts = within is None
 
@@ -109,6 +115,9 @@ class DriverScope(launches.Scope):
         __tracebackhide__ = True
         if health.is_off(LAUNCHES):
             return
+        if self._limit and self.launches >= self._limit:
+            self._exhausted()
+            return
         try:
             super().launched(key, owner, args, kwargs, out, frame, slow=slow)
         except (FusegateError, ViolationWarning):
@@ -116,15 +125,13 @@ class DriverScope(launches.Scope):
         except Exception as error:  # noqa: BLE001 - a fault of fusegate's own; told, never passed on
             health.failed(LAUNCHES, self.mode, error)
 
-    def exhausted(self) -> None:
+    def _exhausted(self) -> None:
         """In warn, a call with more launches than anybody reads is no longer looked at."""
-        super().exhausted()
-        if self.mode is Mode.WARN:
-            ledger.mark_not_observed(
-                f"launches of driver {self.spec.name}",
-                f"in warn, those after the first {launches.QUOTA} of one call are not looked at",
-            )
-            self.unhook()
+        ledger.mark_not_observed(
+            f"launches of driver {self.spec.name}",
+            f"in warn, those after the first {self._limit} of one call are not looked at",
+        )
+        self.unhook()
 
     def unhook(self) -> None:
         """Ends the observation of launches for this scope."""

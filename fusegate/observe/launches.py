@@ -8,6 +8,7 @@ boundary pays, and everything else is behind them.
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from types import FrameType
@@ -21,15 +22,28 @@ from fusegate.runtime import launch, trees
 Leaves = Callable[[tuple[Any, Any]], Iterable[Any]]
 """Gives the leaves of the traced arguments in (args, kwargs); fails where these are built otherwise."""
 
-QUOTA: Final = 1 << 20
-"""Launches after which a scope is asked whether it wants to see more."""
+
+class Limited(dict[Any, Leaves]):
+    """Settled functions of a scope that wants to see so many launches and no more; then there are none.
+
+    Each launch on the fast path asks it, so that the limit costs nothing where there is none.
+    """
+
+    def __init__(self, scope: Scope, limit: int) -> None:
+        super().__init__()
+        self._scope = weakref.ref(scope)
+        self._limit = limit
+
+    def __contains__(self, fn: object) -> bool:
+        scope = self._scope()
+        return scope is not None and scope.launches < self._limit and super().__contains__(fn)
 
 
 class Scope:
     """One `with` block, or one call of a decorated driver, in which launches are observed.
 
     Attributes:
-        left: Launches until `exhausted` is asked.
+        launches: Launches so far.
         settled: Compiled functions of boundaries of which nothing but the number is of interest any more
             -> what gives the leaves of their traced arguments.
         array: The type of a concrete array.
@@ -42,7 +56,7 @@ class Scope:
     """
 
     __slots__ = (
-        "__weakref__", "_base", "array", "bound", "closed", "frame", "left", "outer", "run", "settled",
+        "__weakref__", "array", "bound", "closed", "frame", "launches", "outer", "run", "settled",
         "tangled", "watched",
     )  # fmt: skip
 
@@ -53,8 +67,7 @@ class Scope:
         self.tangled = bound
         self.outer: Scope | None = None
         self.closed = False
-        self._base = 0
-        self.left = QUOTA
+        self.launches = 0
         self.settled: dict[Any, Leaves] = {}
         self.run = Run()
         self.watched: dict[Any, int] = {}
@@ -82,16 +95,6 @@ class Scope:
         self.run.interrupted()
         self.leave()
 
-    @property
-    def launches(self) -> int:
-        """Launches so far."""
-        return self._base + QUOTA - self.left
-
-    def exhausted(self) -> None:
-        """Called every `QUOTA` launches."""
-        self._base += QUOTA - self.left
-        self.left = QUOTA
-
     def note_boundary(self, owner: Owner, args: Any, kwargs: Any, frame: FrameType) -> None:
         """A boundary was launched with an argument that lives on the host."""
 
@@ -118,9 +121,7 @@ class Scope:
     ) -> None:
         """Takes in one launch that was not settled; `slow` where it went through Python's call of a jit."""
         __tracebackhide__ = True
-        self.left -= 1
-        if self.left <= 0:
-            self.exhausted()
+        self.launches += 1
         inputs = owner.traced(args, kwargs)
         if owner.kind == "op":
             if self.run.length:
@@ -181,10 +182,8 @@ _OUTSIDE: Final = Scope(None)
 _current: ContextVar[Scope] = ContextVar("fusegate_scope", default=_OUTSIDE)
 _get = _current.get
 
-_UNKNOWN: Final = (None,)
-"""In place of leaves that are not known: one of no type that lives on a device."""
 _on_device: set[type] = set()
-"""Types of leaves that are neither plain arrays nor host values: typed random keys."""
+"""Types of leaves that were met and are no host values: arrays, typed random keys."""
 
 
 def _top() -> Scope | None:
@@ -235,27 +234,27 @@ def on_launch(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) 
     """Takes in a launch on the fast path; called by the runtime."""
     scope = _get()
     if fn in scope.settled:
-        array = scope.array
-        if not kwargs:
+        # One array is the usual call and the cheapest: there a loop would be a tenth of what is added to it.
+        if kwargs:
+            pass
+        elif len(args) == 1:
+            if type(args[0]) is scope.array:
+                scope.launches += 1
+                return
+        else:
+            array = scope.array
             for value in args:
                 if type(value) is not array:
                     break
             else:
-                scope.left = left = scope.left - 1
-                if left <= 0:
-                    scope.exhausted()
+                scope.launches += 1
                 return
         try:
-            leaves = scope.settled[fn]((args, kwargs))
-        except Exception:  # noqa: BLE001 - a call that is built otherwise than before; or what a user's `==` raises
-            leaves = _UNKNOWN
-        for value in leaves:
-            if type(value) is not array and type(value) not in _on_device:
-                break
-        else:
-            scope.left = left = scope.left - 1
-            if left <= 0:
-                scope.exhausted()
+            known = _on_device.issuperset(map(type, scope.settled[fn]((args, kwargs))))
+        except Exception:  # noqa: BLE001 - built otherwise than before, or what a user's `==` raises
+            known = False
+        if known:
+            scope.launches += 1
             return
     if scope is not _OUTSIDE:
         _launched(fn, args, kwargs, out)

@@ -11,7 +11,7 @@ import pytest
 import fusegate
 from fusegate import config, ledger
 from fusegate.boundaries import scope
-from fusegate.observe import health, launches
+from fusegate.observe import health
 
 X = jnp.ones(4) + 1
 SCALAR = X.sum()
@@ -181,18 +181,18 @@ def test_figures_are_there_while_the_driver_runs():
     assert seen("live").launches == 3
 
 
-def test_a_long_call_in_warn_is_not_looked_at_for_ever(monkeypatch):
-    monkeypatch.setattr(launches, "QUOTA", 50)
+@pytest.mark.parametrize("limit", [50, 120])  # before the boundary is settled, and after
+def test_a_long_call_in_warn_is_not_looked_at_for_ever(monkeypatch, limit):
+    monkeypatch.setattr(scope, "WARN_LIMIT", limit)
     try:
         with fusegate.driver("long", mode="warn"):
-            for _ in range(80):
+            for _ in range(180):
                 step(X)
             jnp.sin(X)
-        assert seen("long").launches == 50
+        assert seen("long").launches == limit
         assert "launches of driver long" in fusegate.report().not_observed
     finally:
         ledger.clear_not_observed("launches of driver long")
-    monkeypatch.setattr(launches, "QUOTA", 50)
     with fusegate.driver("strict", mode="strict"):
         for _ in range(180):
             step(X)
