@@ -26,12 +26,14 @@ else
 RUNTIMES := jax
 EXTRAS :=
 endif
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+INSTALL := -m pip --disable-pip-version-check install --quiet
+PIP := $(BIN)/python $(INSTALL)
+CUDA := .venv/cuda
 
-.PHONY: help demo test lint types docs bench test-matrix clean $(RUNTIMES:%=test-%)
+.PHONY: help demo test lint types docs bench test-cuda test-matrix clean $(RUNTIMES:%=test-%)
 
 help:
-	@echo "make demo | test | lint | types | docs | bench | test-matrix | clean   (PYTHON=$(PYTHON), $(VERSION))"
+	@echo "make demo | test | lint | types | docs | bench | test-cuda | test-matrix | clean   (PYTHON=$(PYTHON), $(VERSION))"
 
 # The environment is made anew from pyproject.toml whenever that changes; a second run is instant.
 # pip is upgraded first: it reads dependency groups since 25.1, and a fresh venv may bring an older one.
@@ -86,6 +88,17 @@ bench: $(VENV)/.test
 	  echo "== $$file $$runtime"; $(BIN)/python $$file $$runtime || exit 1; \
 	done; done
 	$(BIN)/python benchmarks/diagnosis.py
+
+# The CUDA compiler, some 460 MB, has an environment of its own. It needs no GPU and none of CUDA's libraries,
+# as long as CUDA is no platform that the runtime is asked for.
+$(CUDA)/.test: pyproject.toml
+	$(PYTHON) -m venv $(CUDA)
+	$(CUDA)/bin/python $(INSTALL) --upgrade "pip>=25.1"
+	$(CUDA)/bin/python $(INSTALL) --editable ".[cuda-evidence]" --group test
+	@touch $@
+
+test-cuda: $(CUDA)/.test
+	JAX_PLATFORMS=cpu FUSEGATE_RUNTIME=jax $(CUDA)/bin/python -m pytest $(PYTEST_ARGS) tests/cuda
 
 test-matrix: $(VENV)/.dev
 	$(BIN)/nox --session tests

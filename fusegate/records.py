@@ -40,7 +40,8 @@ class Counters:
         melted: Runs of a round body inside the trace of a zone.
         compiles: Backend compiles, persistent-cache hits apart.
         cache_hits: Programs that the persistent cache served.
-        derived_compiles: Compiles of programs made from the boundary by vmap, grad or an outer jit.
+        derived_compiles: Compiles of programs made from the boundary by vmap, grad or an outer jit, and by
+            `evidence` for another target.
         slow_dispatches: Warm calls that missed the fast path.
         trace_s: Seconds spent tracing the body.
         lower_s: Seconds spent lowering.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -477,6 +478,11 @@ class TestDoctor:
         assert "mode          warn" in ran.out
         assert "imported by this command: none" in ran.out
         assert f"{runtime}.monitoring listeners" in ran.out
+        for what, how in (
+            ("compiled modules: launch counts, kernels", "LoadedExecutable.hlo_modules and "),
+            ("memory plans: temp and peak bytes", "LoadedExecutable.get_compiled_memory_stats"),
+        ):
+            assert re.search(rf"^  yes  {what}\s+{re.escape(how)}", ran.out, re.MULTILINE), ran.out
         assert ran.out.count("\n  yes  ") == len(probe())
         assert "\n  NO  " not in ran.out
 

@@ -29,17 +29,23 @@ def owner_of(call: frames.RuntimeCall | None) -> BoundarySpec | None:
     return getattr(call.function, _OWNER, None) if call is not None else None
 
 
-_lowered: weakref.WeakKeyDictionary[Any, BoundarySpec] = weakref.WeakKeyDictionary()
+_lowered: weakref.WeakKeyDictionary[Any, tuple[BoundarySpec, bool]] = weakref.WeakKeyDictionary()
 
 
-def lowered(lowering: Any, spec: BoundarySpec) -> None:
-    """Notes what `.lower()` gave, so that its compile has an owner."""
+def lowered(lowering: Any, spec: BoundarySpec, *, elsewhere: bool = False) -> None:
+    """Notes what `.lower()` gave, so that its compile has an owner.
+
+    Args:
+        lowering: The runtime's lowering object; None where it is unknown.
+        spec: The boundary.
+        elsewhere: Whether it is for a device that the process does not have, so none of its own programs.
+    """
     if lowering is not None:
-        _lowered[lowering] = spec
+        _lowered[lowering] = (spec, elsewhere)
 
 
-def lowered_by(lowering: Any) -> BoundarySpec | None:
-    """The boundary whose `.lower()` gave a lowering."""
+def lowered_by(lowering: Any) -> tuple[BoundarySpec, bool] | None:
+    """The boundary whose `.lower()` gave a lowering, and whether that was for a device elsewhere."""
     return None if lowering is None else _lowered.get(lowering)
 
 

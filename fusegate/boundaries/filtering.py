@@ -60,14 +60,20 @@ def _by_bits(leaf: Any) -> Any:
     return leaf.hex() if type(leaf) is float else leaf
 
 
-def partition(value: Any) -> tuple[tuple[Any, ...], Token]:
+def partition(
+    value: Any, is_array: Callable[[Any], bool] | None = None
+) -> tuple[tuple[Any, ...], Token]:
     """Splits an argument into its data leaves and the token of everything else.
+
+    Args:
+        value: The argument.
+        is_array: Whether a leaf is data; Equinox's own predicate where not given.
 
     Raises:
         TypeError: A static leaf, or metadata, is not hashable.
     """
     leaves, treedef = trees.leaves_of(value)
-    is_array = modules.array_predicate()
+    is_array = is_array or modules.array_predicate()
     data, statics = [], []
     for position, leaf in enumerate(leaves):
         if is_array(leaf):
@@ -123,6 +129,15 @@ def _unchanged(snapshot: tuple[Any, tuple[Any, ...]]) -> bool:
     return all(map(operator.is_, container, before))
 
 
+def _abstractly(value: Any) -> tuple[tuple[Any, ...], Token]:
+    """As `partition`, where nothing runs: a `ShapeDtypeStruct` stands for the array that it describes.
+
+    In a call it is an ordinary static leaf, as under Equinox, so the two partitions share no memory. The
+    token is the one of the call, and with it the program.
+    """
+    return partition(value, modules.abstract_array_predicate())
+
+
 class Mixed:
     """An output with static leaves, on its way out of the compiled function."""
 
@@ -163,16 +178,20 @@ class FilterCall:
         self.jitted = jitted
 
     def split(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        partition: Callable[[Any], tuple[tuple[Any, ...], Token]] | None = None,
     ) -> tuple[Any, Any, tuple[Any, ...]]:
         """Partitions the arguments of a call: (donated data, other data, static parts)."""
+        partition = partition or self._memory.partition
         if kwargs and self._spec.arguments.signature is not None:
             # As Equinox does it: one form of call, whether an argument came by position or by name.
             bound = self._spec.arguments.signature.bind(*args, **kwargs)
             args, kwargs = bound.args, bound.kwargs
         data, tokens = [], []
         for value in (*self._own, *args, *kwargs.values()):
-            leaves, token = self._memory.partition(value)
+            leaves, token = partition(value)
             data.append(leaves)
             tokens.append(token)
         donated: tuple[Any, ...] = ()
@@ -191,15 +210,15 @@ class FilterCall:
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """As `jit(...).lower`, on the partitioned arguments."""
-        return self.jitted.lower(*self.split(args, kwargs))
+        return self.jitted.lower(*self.split(args, kwargs, _abstractly))
 
     def trace(self, *args: Any, **kwargs: Any) -> Any:
         """As `jit(...).trace`, on the partitioned arguments."""
-        return self.jitted.trace(*self.split(args, kwargs))
+        return self.jitted.trace(*self.split(args, kwargs, _abstractly))
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """As `jit(...).eval_shape`: the shapes of the result, with its static leaves."""
-        out = self.jitted.eval_shape(*self.split(args, kwargs))
+        out = self.jitted.eval_shape(*self.split(args, kwargs, _abstractly))
         return out.token.combine(out.data) if type(out) is Mixed else out
 
     def __getattr__(self, name: str) -> Any:

@@ -144,13 +144,16 @@ def _on_derived(event: events.CompileEvent) -> None:
     """
     if event.failed or event.phase != "compile":
         return
-    spec = calls.lowered_by(event.lowering)
-    if spec is not None:
-        counter = "cache_hits" if event.from_cache else "compiles"
+    spec, counter = None, "derived_compiles"
+    asked = calls.lowered_by(event.lowering)
+    if asked is not None:
+        spec, elsewhere = asked
+        if not elsewhere:
+            counter = "cache_hits" if event.from_cache else "compiles"
     elif (
         event.call is None and event.program not in _ambiguous
     ):  # with a call: another jit of that name
-        spec, counter = _programs.get(event.program), "derived_compiles"
+        spec = _programs.get(event.program)
     if spec is not None and spec.mode() is not Mode.OFF:
         ledger.current().count(spec, **{counter: 1, "compile_s": event.seconds})
 

@@ -96,7 +96,7 @@ def _print_runtime(name: str) -> bool:
         return False
     for one in found:
         reason = one["how"] if one["observed"] else f"not observed: {one['why_not']}"
-        click.echo(f"  {'yes' if one['observed'] else 'NO':5}{one['name']:36}{reason}")
+        click.echo(f"  {'yes' if one['observed'] else 'NO':5}{one['name']:42}{reason}")
     return all(one["observed"] for one in found)
 
 

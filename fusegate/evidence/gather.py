@@ -5,17 +5,18 @@ from __future__ import annotations
 import functools
 import time
 import types
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from fusegate import ledger
+from fusegate.boundaries import calls
 from fusegate.boundaries.proxy import Boundary, spec_of
 from fusegate.boundaries.spec import BoundarySpec, callable_name, definition_of
 from fusegate.evidence.model import FIGURES, Evidence
 from fusegate.observe import evidence as facts
 from fusegate.observe.jaxpr import program_facts
-from fusegate.runtime import arrays, compiled, jit, resolve, targets, trees
+from fusegate.runtime import arrays, compiled, events, jit, resolve, targets, trees
 
 
 def evidence(f: Any, *args: Any, target: str | None = None, **kwargs: Any) -> Evidence:
@@ -29,8 +30,9 @@ def evidence(f: Any, *args: Any, target: str | None = None, **kwargs: Any) -> Ev
         f: A boundary or a jitted function; a plain function is jitted first.
         *args: Its arguments. Arrays may be `ShapeDtypeStruct`s, so that none has to exist; of a committed
             array the struct carries the sharding, else it stands for another program.
-        target: What to compile for, `cuda:h100`; the process's own backend where not given. Compiling for a
-            GPU needs none, but jax-cuda12-plugin; where that is missing every figure is "not observed".
+        target: What to compile for, `cuda:a100`, `cuda:h100` or `cuda:h200`; the process's own backend where
+            not given. Compiling for a GPU needs none, but the CUDA plugin of the runtime; where that is missing
+            every figure is "not observed". The arrays stand for ones on that GPU, whatever device they are on.
         **kwargs: Its keyword arguments.
 
     Raises:
@@ -53,24 +55,32 @@ def evidence(f: Any, *args: Any, target: str | None = None, **kwargs: Any) -> Ev
     steps = Steps.of(subject)
     executable = compiled.executable_of(steps.program)
     where = compiled.platform_of(executable)
-    return _evidence(subject, steps, executable, where)
+    return _evidence(subject, steps, executable, where, subject.spec)
 
 
 def _for_target(subject: Subject, target: str) -> Evidence:
     reason = targets.unavailable(target)
-    trace = getattr(subject.lowerable, "trace", None)
-    if not reason and not callable(trace):
-        reason = "this jit gives no traced program"
-    if reason:
-        return subject.evidence(
-            target=target, not_observed=MappingProxyType(dict.fromkeys(FIGURES, reason))
-        )
+    if not reason and not callable(getattr(subject.lowerable, "trace", None)):
+        reason = "this jit takes no structs in place of arrays"
+    placed = None if reason else targets.placed(target, subject.args, subject.kwargs)
+    if placed is None:
+        reason = reason or "no argument is an array, so nothing says that it belongs on the target"
+        missing = dict.fromkeys(FIGURES, reason)
+        return subject.evidence(target=target, not_observed=MappingProxyType(missing))
+    there = replace(subject, args=placed[0], kwargs=placed[1])
     steps = Steps()
-    steps.traced, lowered = steps.take(
-        "lower", lambda: targets.lower_for(target, trace, subject.args, subject.kwargs)
-    )
-    steps.program = steps.take("compile", lowered.compile)
-    return _evidence(subject, steps, compiled.executable_of(steps.program), target)
+    steps.trace(there)
+    lowered, reason = targets.or_refusal(lambda: steps.lower(there))
+    if not reason:
+        if subject.spec is not None:
+            calls.lowered(events.lowering_of(lowered), subject.spec, elsewhere=True)
+        _, reason = targets.or_refusal(lambda: steps.compile(lowered))
+    if reason:
+        figures: dict[str, Any] = {"target": target}
+        missing = dict.fromkeys(FIGURES, reason)
+        _look_at_trace(steps, figures, missing)
+        return subject.evidence(**figures, not_observed=MappingProxyType(missing))
+    return _evidence(there, steps, compiled.executable_of(steps.program), target, None)
 
 
 @dataclass(frozen=True)
@@ -178,14 +188,24 @@ class Steps:
     @classmethod
     def of(cls, subject: Subject) -> Steps:
         """Traces, lowers and compiles, as far as no cache has it."""
-        f, args, kwargs = subject.lowerable, subject.args, subject.kwargs
         steps = cls()
-        trace = getattr(f, "trace", None)
-        if callable(trace):
-            steps.traced = steps.take("trace", lambda: trace(*args, **kwargs))
-        lowered = steps.take("lower", lambda: f.lower(*args, **kwargs))
-        steps.program = steps.take("compile", lowered.compile)
+        steps.trace(subject)
+        steps.compile(steps.lower(subject))
         return steps
+
+    def trace(self, subject: Subject) -> None:
+        """Traces, where the jit has a step for it."""
+        trace = getattr(subject.lowerable, "trace", None)
+        if callable(trace):
+            self.traced = self.take("trace", lambda: trace(*subject.args, **subject.kwargs))
+
+    def lower(self, subject: Subject) -> Any:
+        """Lowers, and traces where that has no step of its own; returns the runtime's `Lowered`."""
+        return self.take("lower", lambda: subject.lowerable.lower(*subject.args, **subject.kwargs))
+
+    def compile(self, lowered: Any) -> None:
+        """Compiles."""
+        self.program = self.take("compile", lowered.compile)
 
     def take(self, phase: str, work: Any) -> Any:
         """Does the work of one step, and notes how long it took if it was not served from a cache."""
@@ -200,25 +220,24 @@ class Steps:
         return out
 
 
-def _evidence(subject: Subject, steps: Steps, executable: Any, target: str) -> Evidence:
+def _evidence(
+    subject: Subject, steps: Steps, executable: Any, target: str, counted_for: BoundarySpec | None
+) -> Evidence:
     missing: dict[str, str] = {}
     figures: dict[str, Any] = {"target": target}
     _look_at_module(executable, figures, missing)
+    _look_at_trace(steps, figures, missing)
     memory = compiled.memory_of(executable)
     for name in ("temp", "peak", "argument", "output", "alias"):
         value = figures[f"{name}_bytes"] = getattr(memory, name, None)
         if value is None:
             missing[f"{name}_bytes"] = "this backend shows no such figure"
-    figures["flops"], figures["bytes_accessed"] = compiled.cost_of(steps.program)
+    cost = compiled.cost_of(steps.program)
+    figures["flops"], figures["bytes_accessed"] = cost.flops, cost.bytes_accessed
     for name in ("flops", "bytes_accessed"):
         if figures[name] is None:
-            missing[name] = "this backend gives no cost analysis"
-    if steps.traced is not None:
-        program = program_facts(steps.traced.jaxpr)
-        figures["equations"], figures["constant_bytes"] = program.equations, program.constant_bytes
-    else:
-        missing["equations"] = missing["constant_bytes"] = "this jit gives no traced program"
-    _look_at_seconds(subject, steps, figures, missing)
+            missing[name] = cost.why_not
+    _look_at_seconds(counted_for, steps, figures, missing)
     return subject.evidence(**figures, not_observed=MappingProxyType(missing))
 
 
@@ -234,13 +253,25 @@ def _look_at_module(executable: Any, figures: dict[str, Any], missing: dict[str,
         missing["dynamic_launches"] = "a loop's trip count is not known before it runs"
 
 
+def _look_at_trace(steps: Steps, figures: dict[str, Any], missing: dict[str, str]) -> None:
+    names = ("equations", "constant_bytes")
+    if steps.traced is None:
+        missing.update(dict.fromkeys(names, "this jit gives no traced program"))
+        return
+    program = program_facts(steps.traced.jaxpr)
+    figures["equations"], figures["constant_bytes"] = program.equations, program.constant_bytes
+    for name in names:
+        missing.pop(name, None)
+
+
 def _look_at_seconds(
-    subject: Subject, steps: Steps, figures: dict[str, Any], missing: dict[str, str]
+    spec: BoundarySpec | None, steps: Steps, figures: dict[str, Any], missing: dict[str, str]
 ) -> None:
     """Seconds of each step; of one that a cache served, what the boundary's only compile took."""
-    spec = subject.spec
     counted = ledger.current().counters_of(spec) if spec is not None else ledger.Counters()
+    # The seconds in the ledger are those of all its programs, derived ones included.
     single = counted.traces == 1 and counted.compiles + counted.cache_hits == 1
+    single = single and not counted.derived_compiles
     for phase in ("trace", "lower", "compile"):
         name = f"{phase}_s"
         figures[name] = steps.seconds.get(phase)

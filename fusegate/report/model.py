@@ -37,7 +37,8 @@ class Stats:
         aside_traces: Traces asked for by `.lower`, `.trace`, `eval_shape` or `make_jaxpr`.
         eager_runs: Runs of the body outside a jit trace (`disable_jit`).
         melted: Runs of a round body inside the trace of a zone.
-        derived_compiles: Compiles of programs made from the boundary by vmap, grad or an outer jit.
+        derived_compiles: Compiles of programs made from the boundary by vmap, grad or an outer jit, and by
+            `evidence` for another target.
         trace_s: Seconds spent tracing.
         lower_s: Seconds spent lowering.
         compile_s: Seconds spent compiling, or loading from the persistent cache.

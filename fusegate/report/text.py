@@ -160,7 +160,10 @@ def _aside(stats: Stats) -> str:
         (stats.aside_traces, "traces by lower, eval_shape or make_jaxpr"),
         (stats.eager_runs, "runs without jit"),
         (stats.melted, "runs melted into a zone"),
-        (stats.derived_compiles, "compiles of programs derived by vmap, grad or an outer jit"),
+        (
+            stats.derived_compiles,
+            "compiles of programs derived by vmap, grad or an outer jit, or for another target",
+        ),
     )
     return "".join(f"; {number} {what}" for number, what in named if number)
 

@@ -32,6 +32,11 @@ def is_device_array(value: Any) -> bool:
     return isinstance(value, resolve.required().module.Array) and not is_tracer(value)
 
 
+def is_struct(value: Any) -> bool:
+    """Whether a value is a `ShapeDtypeStruct`, which describes an array and holds none."""
+    return isinstance(value, resolve.required().module.ShapeDtypeStruct)
+
+
 def is_host_array(value: Any) -> bool:
     """Whether a value is a numpy array or scalar; numpy is only asked where it is loaded."""
     numpy = sys.modules.get("numpy")

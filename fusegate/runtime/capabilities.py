@@ -165,6 +165,31 @@ def _modules(runtime: resolve.Runtime) -> Capability:
     )
 
 
+def _launch_counts(runtime: resolve.Runtime) -> Capability:
+    """The module itself has no class of one name: its reader is looked up when an executable is at hand."""
+    return _of_executable(
+        runtime,
+        "compiled modules: launch counts, kernels",
+        "hlo_modules",
+        "and as_serialized_hlo_module_proto of the module",
+    )
+
+
+def _memory_plans(runtime: resolve.Runtime) -> Capability:
+    return _of_executable(runtime, "memory plans: temp and peak bytes", "get_compiled_memory_stats")
+
+
+def _of_executable(runtime: resolve.Runtime, name: str, method: str, more: str = "") -> Capability:
+    """What a loaded executable is asked for; a backend may refuse it all the same, and the figure says so."""
+    kind = runtime.private("lib", "xla_client", "LoadedExecutable")
+    return _capability(
+        name,
+        f"LoadedExecutable.{method} {more}".strip(),
+        observed=callable(getattr(kind, method, None)),
+        missing=f"{runtime.name}._src.lib.xla_client.LoadedExecutable.{method}",
+    )
+
+
 _PROBES: tuple[Callable[[resolve.Runtime], Capability], ...] = (
     _traces,
     _compiles,
@@ -177,6 +202,8 @@ _PROBES: tuple[Callable[[resolve.Runtime], Capability], ...] = (
     _transfers,
     _reads,
     _modules,
+    _launch_counts,
+    _memory_plans,
 )
 
 

@@ -240,6 +240,10 @@ class Module:
             )
         return found
 
+    def holds(self, opcode: str) -> bool:
+        """Whether any computation has an instruction of this kind, those inside of fusions included."""
+        return any(one.opcode == opcode for name in self._raw for one in self.instructions(name))
+
     def root(self, computation: int) -> Instruction | None:
         """The instruction whose value a computation returns."""
         wanted = self._roots.get(computation)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from fusegate.runtime import resolve
+from fusegate.runtime import arrays, resolve
 
 
 @functools.cache
@@ -21,6 +21,12 @@ def _is_array(runtime_name: str) -> Callable[[Any], bool]:
 def array_predicate() -> Callable[[Any], bool]:
     """Equinox's `is_array`: device arrays, tracers and numpy arrays are data, everything else static."""
     return _is_array(resolve.required().name)
+
+
+def abstract_array_predicate() -> Callable[[Any], bool]:
+    """As `array_predicate`, of arguments that nothing runs on: a `ShapeDtypeStruct` is data as well."""
+    is_array = array_predicate()
+    return lambda leaf: is_array(leaf) or arrays.is_struct(leaf)
 
 
 def is_module(value: Any) -> bool:

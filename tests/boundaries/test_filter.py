@@ -183,3 +183,54 @@ def test_keywords_that_it_decides_itself_are_refused(refused):
 def test_an_unhashable_static_leaf_is_an_error_as_in_equinox():
     with pytest.raises(TypeError, match="unhashable"):
         fg.island(lambda x: x, filter=True)(bytearray(b"x"))
+
+
+def abstract(value):
+    """The value with a ShapeDtypeStruct in place of every array."""
+    return jax.tree_util.tree_map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if eqx.is_array(leaf) else leaf,
+        value,
+    )
+
+
+def test_a_struct_stands_for_an_array_where_nothing_runs():
+    fn, runs = counted(forward)
+    boundary = fg.island(fn, filter=True, max_traces=1)
+    layer, x = Layer(jnp.ones(3), jnp.sin), jnp.ones(3)
+    with fg.mode("strict"):
+        found = fg.evidence(boundary, abstract(layer), abstract(x))
+        assert (found.argument_bytes, found.output_bytes) == (24, 12)
+        assert boundary.lower(abstract(layer), abstract(x)).as_text().count("tensor<3xf32>") > 1
+        assert boundary.trace(abstract(layer), abstract(x)).jaxpr.in_avals[0].shape == (3,)
+        out = boundary.eval_shape(abstract(layer), abstract(x))
+        assert (out.shape, out.dtype) == ((3,), jnp.float32)
+        # The program of the structs is the one of the call.
+        assert np.allclose(boundary(layer, x), np.sin(1))
+        again = fg.evidence(boundary, layer, x)
+    assert again.argument_bytes == found.argument_bytes
+    assert len(runs) == fg.stats(boundary).traces == fg.stats(boundary).compiles == 1
+
+
+def test_a_struct_is_donated_where_its_array_would_be():
+    boundary = fg.island(lambda state, x: state + x, filter=True, donate_argnums=(0,))
+    struct = jax.ShapeDtypeStruct((256,), "float32")
+    assert fg.evidence(boundary, struct, struct).alias_bytes == 1024
+
+
+def test_a_struct_is_a_static_leaf_of_a_call():
+    def zeros(like, x):
+        return jnp.zeros(like.shape, like.dtype) + x
+
+    struct = jax.ShapeDtypeStruct((3,), "float32")
+    for jit in (fg.island(filter=True), eqx.filter_jit):
+        assert jit(zeros)(struct, jnp.float32(2)).shape == (3,)
+
+
+def test_a_remembered_module_keeps_its_two_partitions_apart():
+    fn, runs = counted(lambda layer, x: x + layer.weight.shape[0])
+    boundary = fg.island(fn, filter=True)
+    layer, x = abstract(Layer(jnp.ones(3), jnp.sin)), jnp.ones(3)
+    for _ in range(2):
+        assert boundary(layer, x)[0] == 4
+        assert fg.evidence(boundary, layer, x).argument_bytes in {12, 24}
+    assert len(runs) == 2

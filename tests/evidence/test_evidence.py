@@ -201,7 +201,9 @@ def test_in_off_evidence_is_still_given():
 
 
 def test_an_unknown_target_is_misuse(fold):
-    with pytest.raises(ValueError, match=r"unknown target 'cuda:9000'; known are cuda:h100"):
+    with pytest.raises(
+        ValueError, match=r"unknown target 'cuda:9000'; known are cuda:a100, cuda:h100"
+    ):
         evidence(fold, TABLE, TABLE, target="cuda:9000")
 
 

@@ -103,3 +103,19 @@ def test_a_backend_without_a_module_is_not_observed():
     assert compiled.module_of(object()) is None
     assert compiled.memory_of(object()) is None
     assert compiled.fingerprint_of(object()) is None
+
+
+def test_a_backend_that_refuses_its_module_is_not_observed():
+    class Refusing:
+        def hlo_modules(self):
+            raise jax.errors.JaxRuntimeError("UNIMPLEMENTED: GetHloModules is not supported.")
+
+    assert compiled.module_of(Refusing()) is None
+
+
+def test_what_a_module_holds_is_looked_for_inside_its_kernels():
+    program = jax.jit(lambda x: jax.numpy.sin(x) + 1).lower(jax.ShapeDtypeStruct((64,), "float32"))
+    module = compiled.module_of(compiled.executable_of(program.compile()))
+    assert "sine" not in {one.opcode for one in module.instructions(module.entry)}
+    assert module.holds("sine")
+    assert not module.holds("custom-call")

@@ -3,6 +3,7 @@ from types import ModuleType
 import jax
 import pytest
 
+import fusegate
 from fusegate.runtime import capabilities, resolve
 from fusegate.runtime.capabilities import Capability, probe
 
@@ -11,7 +12,7 @@ def test_everything_can_be_observed_on_the_versions_of_the_matrix(runtime):
     found = probe()
     assert [one.name for one in found if not one.observed] == []
     assert [one.why_not for one in found] == [""] * len(found)
-    assert len({one.name for one in found}) == len(found) == 11
+    assert len({one.name for one in found}) == len(found) == 13
     assert any(f"{runtime}.monitoring" in one.how for one in found)
 
 
@@ -44,6 +45,21 @@ def test_a_runtime_without_monitoring_is_examined_too(monkeypatch):
     bare = NoMonitoring("jax", ModuleType("jax"), "99", "/nowhere/")
     monkeypatch.setattr(resolve, "required", lambda: bare)
     assert not probe()[1].observed
+
+
+def test_what_is_said_of_programs_is_what_an_evidence_shows():
+    """The probe looks up classes; here an executable is asked."""
+    told = {one.name: one for one in probe()}
+    found = fusegate.evidence(lambda x: jax.numpy.sort(x) * 2, jax.numpy.ones(64))
+    launches = told["compiled modules: launch counts, kernels"]
+    memory = told["memory plans: temp and peak bytes"]
+    assert launches.observed == (found.launches is not None)
+    assert memory.observed == (found.temp_bytes is not None)
+    executable = jax.jit(lambda x: x + 1).lower(1.0).compile().runtime_executable()
+    for one in (launches, memory):
+        method = one.how.split()[0].removeprefix("LoadedExecutable.")
+        assert callable(getattr(executable, method))
+    assert hasattr(executable.hlo_modules()[0], launches.how.split()[-4])
 
 
 def test_a_nested_function_is_found_by_name():
