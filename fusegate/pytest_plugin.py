@@ -32,6 +32,7 @@ _mistake: Final = pytest.StashKey[str]()
 _WORKER_KEY: Final = "fusegate"
 _pins: Final = pytest.StashKey["PinSession"]()
 _written: Final = pytest.StashKey[list[str]]()
+_unwritten: Final = pytest.StashKey[str]()
 _PINS_KEY: Final = "fusegate-pins"
 _PIN_MODES: Final = ("check", "update", "off")
 
@@ -131,10 +132,16 @@ def fusegate_pins(pytestconfig: pytest.Config) -> Callable[..., Any]:
 
     session = _pin_session(pytestconfig)
 
-    def hold(f: Any, *args: Any, name: str | None = None, **kwargs: Any) -> Any:
+    def hold(
+        f: Any,
+        *args: Any,
+        name: str | None = None,
+        runtime: bool | None = None,
+        **kwargs: Any,
+    ) -> Any:
         __tracebackhide__ = True
         try:
-            return session(f, *args, name=name, **kwargs)
+            return session(f, *args, name=name, runtime=runtime, **kwargs)
         except NotPinnedHereError as error:
             pytest.skip(f"fusegate pins: {error}")
 
@@ -240,7 +247,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
             output[_PINS_KEY] = json.dumps(session.config.stash[_pins].data())
         return
     if session.config.getoption("--fusegate-pins") == "update" and _pins in session.config.stash:
-        session.config.stash[_written] = session.config.stash[_pins].write()
+        try:
+            session.config.stash[_written] = session.config.stash[_pins].write()
+        except (ValueError, OSError) as error:  # spoilt by a test, or by somebody else meanwhile
+            session.config.stash[_unwritten] = str(error)
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
     target = _target(session.config)
     if target is not None:
         target.write_text(json.dumps(totals.data(), indent=2) + "\n", encoding="utf-8")
@@ -261,9 +272,14 @@ def _pin_lines(config: pytest.Config) -> list[str]:
     """What was written to the pin file, and what could not be checked against it."""
     if _pins not in config.stash:
         return []
-    lines = [
-        f"pins not checked: {name}: {why}" for name, why in config.stash[_pins].skipped.items()
-    ]
+    session = config.stash[_pins]
+    lines = [f"pins not checked: {name}: {why}" for name, why in session.skipped.items()]
+    for text, count in session.advice.items():
+        told, *more = text.splitlines()
+        lines.append(f"advice: {told}" + (f" ({count}x)" if count > 1 else ""))
+        lines += [f"   {line}" for line in more]
+    if _unwritten in config.stash:
+        lines.append(f"pins: nothing is written: {config.stash[_unwritten]}")
     if _written in config.stash:
         changes = config.stash[_written]
         lines.append(f"pins: {len(changes)} figures written to {_pin_file(config)}")

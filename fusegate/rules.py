@@ -243,6 +243,13 @@ _ROWS: Final = (
         "Launches grow with a size that should leave them flat.",
         "Use jax.vmap or lax.scan instead of a Python loop, and one reduction over stacked terms.",
     ),
+    Rule(
+        "FG505",
+        "runtime-pin",
+        Severity.ADVICE,
+        "A call is slower than pinned, as a ratio to a reference kernel in the same process.",
+        "Look at what grew with it in the same pins, and at sizes, loop trips and dtypes.",
+    ),
 )
 
 RULES: Final[dict[str, Rule]] = {rule.code: rule for rule in _ROWS}

@@ -412,6 +412,53 @@ class TestRuntimes:
             ]
         )
 
+    @pytest.mark.parametrize("options", [(), ("-p", "xdist", "-n", "2")])
+    def test_a_conftest_may_import_the_runtime_late(self, suite, pytester, runtime, options):
+        """After the plugin and fusegate, at the top of a conftest below the first one, before jax is."""
+        if options:
+            pytest.importorskip("xdist")
+        pytester.makeconftest(
+            """
+            import sys
+            import fusegate
+            assert not {"jax", "jaxlib", "frx", "equinox"} & set(sys.modules)
+
+            import early
+            """
+        )
+        pytester.makepyfile(
+            early="import fusegate\ndouble = fusegate.island(lambda x: x + x, max_traces=1)"
+        )
+        below = pytester.mkdir("below")
+        (below / "conftest.py").write_text(f"import {runtime}\nimport jax\n")
+        (below / "test_below.py").write_text(
+            "import jax, pytest, fusegate\n"
+            "from early import double\n"
+            f"def test_runtime(): assert jax.__name__ == {runtime!r}\n"
+            "def test_early():\n"
+            "    double(jax.numpy.ones(3))\n"
+            "    assert fusegate.stats(double).traces == 1\n"
+            "    with pytest.raises(fusegate.Violation, match='FG201'):\n"
+            "        double(jax.numpy.ones(4))\n"
+        )
+        done = suite("def test_none(): pass", *options)
+        done.assert_outcomes(passed=3)
+
+    @pytest.mark.parametrize("mode", ["strict", "warn", "off"])
+    def test_the_mode_of_the_suite_is_the_one_of_its_boundaries(
+        self, suite, pytester, runtime, mode
+    ):
+        pytester.makeconftest(f"import {runtime}")
+        done = suite(self.RETRACE.replace('mode="warn"', f"mode={mode!r}"), f"--fusegate={mode}")
+        if mode == "strict":
+            done.assert_outcomes(passed=2, failed=2)
+        elif mode == "warn":  # a warning is an error in this suite
+            done.assert_outcomes(passed=3, failed=1)
+            done.stdout.fnmatch_lines(["E*ViolationWarning: FG201 retrace: island `fold`*"])
+        else:  # nothing is counted, and nothing is told
+            done.assert_outcomes(passed=2, failed=2)
+            done.stdout.fnmatch_lines(["*assert 0 == 1*", "*DID NOT WARN*"])
+
 
 def test_pytest_may_start_in_a_process_that_has_imported_fusegate():
     """As in `fusegate run -m pytest`: without the mark pytest warns that it cannot rewrite the package."""

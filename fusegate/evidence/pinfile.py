@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -10,12 +11,15 @@ from typing import Any, Final
 
 from fusegate.judge.pinned import CODES
 
-Row = Mapping[str, int | Mapping[str, int]]
-"""Figure -> value; `kernels` -> launches by kind."""
+Row = Mapping[str, int | float | Mapping[str, int]]
+"""Figure -> value; of a table, counts by kind."""
 Pins = dict[str, dict[str, Row]]
 """Name of a boundary -> environment, `frx 0.10.2 cpu` -> its figures."""
 
-ORDER: Final = (*CODES, "kernels")
+TABLES: Final = ("kernels", "primitives", "calls")
+"""Figures that are not compared and tell what is new: launches by kind, equations by primitive, nested jits."""
+ORDER: Final = (*CODES, "runtime", *TABLES)
+"""All figures, in the order in which they are written. A row may leave any of them out."""
 _HEAD: Final = (
     "Figures that the programs of this suite are held to: pytest --fusegate-pins=check (the default).",
     "pytest --fusegate-pins=update writes what it finds; comments stay.",
@@ -54,14 +58,24 @@ def _check_figure(path: Path, place: str, figure: str, value: Any) -> None:
         raise ValueError(
             f"{path}: [{place}] has no figure {figure!r}; known are {', '.join(ORDER)}"
         )
-    values = value.values() if figure == "kernels" and isinstance(value, dict) else [value]
-    if (figure == "kernels") is not isinstance(value, dict) or not all(map(_is_count, values)):
-        wanted = "a table of integers >= 0" if figure == "kernels" else "an integer >= 0"
+    if figure in TABLES:
+        good = isinstance(value, dict) and all(map(_is_count, value.values()))
+        wanted = "a table of integers >= 0"
+    elif figure == "runtime":
+        good, wanted = _is_ratio(value), "a number > 0"
+    else:
+        good, wanted = _is_count(value), "an integer >= 0"
+    if not good:
         raise ValueError(f"{path}: [{place}] {figure} is not {wanted}")
 
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_ratio(value: Any) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and 0 < value < math.inf
 
 
 def write(path: Path, rows: Pins) -> list[str]:
@@ -110,10 +124,10 @@ def write(path: Path, rows: Pins) -> list[str]:
     return changes
 
 
-def _set(table: Any, figure: str, value: int | Mapping[str, int]) -> None:
+def _set(table: Any, figure: str, value: float | Mapping[str, int]) -> None:
     import tomlkit
 
-    if isinstance(value, int):
+    if isinstance(value, (int, float)):
         if table.get(figure) != value:
             table[figure] = value
         return
@@ -124,21 +138,33 @@ def _set(table: Any, figure: str, value: int | Mapping[str, int]) -> None:
 
 
 def changes_of(before: Pins, rows: Pins) -> list[str]:
-    """What writing would change, one line per figure."""
+    """What writing would change, one line per figure; of a table, the counts that differ."""
     lines = []
     for name, environments in sorted(rows.items()):
         for environment, row in sorted(environments.items()):
             old = before.get(name, {}).get(environment, {})
             for figure in ORDER:
                 if old.get(figure) != row.get(figure):
-                    shown = [_shown(side.get(figure)) for side in (old, row)]
-                    lines.append(f"{name}, {environment}: {figure} {shown[0]} -> {shown[1]}")
+                    change = _change(old.get(figure), row.get(figure))
+                    lines.append(f"{name}, {environment}: {figure} {change}")
     return lines
 
 
-def _shown(value: int | Mapping[str, int] | None) -> str:
+def _change(*sides: float | Mapping[str, int] | None) -> str:
+    old, new = sides
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        kinds = sorted(old.keys() | new.keys())
+        return ", ".join(
+            f"{kind} {old.get(kind, 0)} -> {new.get(kind, 0)}"
+            for kind in kinds
+            if old.get(kind, 0) != new.get(kind, 0)
+        )
+    return " -> ".join(map(_shown, sides))
+
+
+def _shown(value: float | Mapping[str, int] | None) -> str:
     if value is None:
         return "(none)"
-    if isinstance(value, int):
+    if isinstance(value, (int, float)):
         return f"{value:,}"
     return ", ".join(f"{count} {kind}" for kind, count in sorted(value.items()))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from fusegate.judge.pins import FIX_LAUNCHES, FIX_MEMORY, kernel_phrase
+from fusegate.judge.moved import new_equations, new_kernels
+from fusegate.judge.pins import FIX_LAUNCHES, FIX_MEMORY
 from fusegate.judge.wording import finding
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from fusegate.errors import Finding, Location
+    from fusegate.errors import Cause, Finding, Location
+    from fusegate.judge.moved import Figures, Present
     from fusegate.ledger import Spec
-    from fusegate.observe.evidence import Kernel
 
 CODES: Final = {
     "launches": "FG501",
@@ -33,68 +33,65 @@ _FIXES: Final = {
 }
 
 
+def grown_figures(pinned: Figures, now: Figures) -> dict[str, tuple[int, int]]:
+    """The counts that are more than their pins let pass: figure -> (pinned, found), in the order of the codes.
+
+    A figure that one side does not hold is not compared.
+    """
+    found = {}
+    for figure in CODES:
+        before, after = pinned.get(figure), now.get(figure)
+        if isinstance(before, int) and isinstance(after, int) and after > _allowed(figure, before):
+            found[figure] = (before, after)
+    return found
+
+
 def check_pins(
     spec: Spec,
-    pinned: Mapping[str, int | Mapping[str, int]],
-    now: Mapping[str, int | Mapping[str, int]],
-    kernels: Sequence[Kernel],
+    pinned: Figures,
+    now: Figures,
+    present: Present,
     location: Location | None,
+    cause: Cause | None = None,
 ) -> list[Finding]:
     """Judges the figures of a program against its pins. Only more than pinned is told.
 
     Args:
         spec: The boundary.
-        pinned: Figure -> value of the pin file; `kernels` holds launches by kind.
+        pinned: Figure -> value of the pin file; tables hold counts by kind.
         now: The same of the program as it is; a figure that was not observed is left out.
-        kernels: Its table of kernels, to name what is new.
+        present: What the program holds, to name what is new.
         location: The line that asks.
+        cause: Why the boundary traced or compiled again, where it did.
 
     Returns:
         The findings in the order of the codes, one for each rule.
     """
-    moved: dict[str, list[tuple[str, int, int]]] = {}
-    for figure, code in CODES.items():
-        before, after = pinned.get(figure), now.get(figure)
-        if isinstance(before, int) and isinstance(after, int) and after > _allowed(figure, before):
-            moved.setdefault(code, []).append((figure, before, after))
-    likely = _likely(pinned, now, kernels)
-    return [
-        finding(
+    moved: dict[str, dict[str, tuple[int, int]]] = {}
+    for figure, sides in grown_figures(pinned, now).items():
+        moved.setdefault(CODES[figure], {})[figure] = sides
+    kernels = new_kernels(pinned, now, present)
+    equations = new_equations(pinned, now, present)
+    found = []
+    for code, rows in moved.items():
+        # What grew speaks first: the program for its equations, the kernels for what it launches and holds.
+        likely = (equations or kernels) if "equations" in rows else (kernels or equations)
+        again = {"traces", "compiles"} & set(rows)
+        if again and "equations" not in rows:
+            likely = ""
+        one = finding(
             code,
             spec,
             location,
-            "; ".join(f"{figure} {before:,} -> {after:,}" for figure, before, after in rows)
-            + f", against the pins{likely}",
+            "; ".join(f"{figure} {old:,} -> {new:,}" for figure, (old, new) in rows.items())
+            + ", against the pins"
+            + (f"; likely cause: {likely}" if likely else ""),
             fix=f"{_FIXES[code]}; where it is meant, run pytest --fusegate-pins=update and commit the file",
-            evidence={figure: {"pinned": before, "found": after} for figure, before, after in rows},
+            evidence={figure: {"pinned": old, "found": new} for figure, (old, new) in rows.items()},
         )
-        for code, rows in moved.items()
-    ]
+        found.append(replace(one, cause=cause) if again else one)
+    return found
 
 
 def _allowed(figure: str, pinned: int) -> float:
     return pinned * (1 + TOLERANCE) if figure.endswith("_bytes") else pinned
-
-
-def _likely(
-    pinned: Mapping[str, int | Mapping[str, int]],
-    now: Mapping[str, int | Mapping[str, int]],
-    kernels: Sequence[Kernel],
-) -> str:
-    """The likely cause: kernels of a kind that the pins hold fewer of, else more equations."""
-    before, after = pinned.get("kernels"), now.get("kernels")
-    if isinstance(before, int) or isinstance(after, int) or before is None or after is None:
-        return ""
-    grown = [kind for kind, count in after.items() if count > before.get(kind, 0)]
-    if not grown:
-        return ""
-    parts = []
-    for kind in grown[:3]:
-        lines = [kernel_phrase(one) for one in kernels if kind_of(one) == kind][:3]
-        parts.append(f"{kind} {before.get(kind, 0)} -> {after[kind]} ({'; '.join(lines)})")
-    return "; likely cause: " + ", ".join(parts)
-
-
-def kind_of(kernel: Kernel) -> str:
-    """What a kernel counts as in the pins: its opcode, since fusion kinds are the compiler's choice."""
-    return kernel.kind.partition(" ")[0]
