@@ -57,6 +57,7 @@ class PinSession:
         *args: Any,
         name: str | None = None,
         runtime: bool | None = None,
+        target: str | None = None,
         **kwargs: Any,
     ) -> Evidence | None:
         """Holds the program of a function to its pins, or notes its figures in update.
@@ -71,6 +72,7 @@ class PinSession:
             runtime: Whether to run the function some dozens of times and hold its time, as a ratio to a
                 reference kernel, to the pins (FG505). Where not given, the pin file says so: it is measured
                 where it is pinned. With False it is not, and update takes it out of the file.
+            target: What to compile for, as in `evidence`; its figures are pins of their own.
             **kwargs: Its keyword arguments.
 
         Returns:
@@ -78,25 +80,30 @@ class PinSession:
 
         Raises:
             PinViolation: A figure grew (FG501, FG502, FG503). Further findings are its notes.
-            NotPinnedHereError: It is pinned for other environments only.
+            NotPinnedHereError: It is pinned for other environments only, or cannot be compiled for the target.
             AssertionError: It is not pinned at all.
-            ValueError: The pin file cannot be read.
+            ValueError: The pin file cannot be read, there is no such target, or `runtime` is asked of a target.
         """
         __tracebackhide__ = True
+        if target is not None and runtime:
+            raise ValueError(f"runtime=True: nothing runs on {target}, it is only compiled for")
         if self.mode == "off":
             return None
         subject = Subject.of(f, args, kwargs)
-        found = evidence(subject.lowerable, *subject.args, **subject.kwargs)
+        found = evidence(subject.lowerable, *subject.args, target=target, **subject.kwargs)
         name = found.name if name is None else name
+        if target is not None and found.launches is None:
+            why = self.skipped[f"{name} for {target}"] = found.not_observed["launches"]
+            raise NotPinnedHereError(f"`{name}` is not observed for {target}: {why}")
         environment = f"{found.runtime} {found.target}"
         content = origins.content_of(subject)
-        row = _row(found, subject, content)
+        row = _row(found, subject, content, here=target is None)
         pinned = pinfile.read(self.path).get(name)
         if self.mode == "update":
             # First, so that a run time that cannot be measured costs no other figure.
             self.found.setdefault(name, {})[environment] = row
             old = (pinned or {}).get(environment, {}).get("runtime")
-            if runtime or (runtime is None and old is not None):
+            if target is None and (runtime or (runtime is None and old is not None)):
                 row |= self._new_runtime(subject, name, old)
             return found
         if pinned is None:
@@ -114,7 +121,7 @@ class PinSession:
                 why = found.not_observed.get(figure, "it is no boundary any more")
                 self._unseen(name, why, figure)
         self._check(subject, found, (held, row), content, location)
-        if runtime or (runtime is None and "runtime" in held):
+        if target is None and (runtime or (runtime is None and "runtime" in held)):
             self._check_runtime(subject, found, name, held.get("runtime"), location)
         return found
 
@@ -213,12 +220,21 @@ class PinSession:
         return pinfile.write(self.path, self.found) if self.found else []
 
 
-def _row(found: Evidence, subject: Subject, content: origins.Content) -> dict[str, Any]:
-    """The figures that are pinned, the run time apart; those that were not observed are left out."""
+def _row(
+    found: Evidence, subject: Subject, content: origins.Content, *, here: bool
+) -> dict[str, Any]:
+    """The figures that are pinned, the run time apart; those that were not observed are left out.
+
+    Args:
+        found: The evidence.
+        subject: What it is of.
+        content: What its traced program holds.
+        here: Whether the program is one that calls run, and not one for a target that is not there.
+    """
     row: dict[str, Any] = {
         figure: getattr(found, figure) for figure in _SEEN if getattr(found, figure) is not None
     }
-    if subject.spec is not None:
+    if subject.spec is not None and here:
         counted = ledger.current().counters_of(subject.spec)
         # A test that finds its programs compiled by an earlier one still has one of each.
         row["traces"] = max(counted.traces, 1)

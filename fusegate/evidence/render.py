@@ -98,9 +98,20 @@ def evidence_text(evidence: Evidence) -> Text:
         out.append(f"  {header}\n", style="bold")
         for line in lines:
             out.append(f"  {line}\n")
-    for what, why in evidence.not_observed.items():
-        out.append(f"  not observed: {_LABELS.get(what, what)}: {why}\n", style="dim")
+    for what, why in _missing(evidence):
+        out.append(f"  not observed: {what}: {why}\n", style="dim")
     return out
+
+
+def _missing(evidence: Evidence) -> list[tuple[str, str]]:
+    """What was not observed and why, figures with one reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for what, why in evidence.not_observed.items():
+        by_reason.setdefault(why, []).append(_LABELS.get(what, what))
+    return [
+        ("every figure" if len(names) == len(_LABELS) else ", ".join(names), why)
+        for why, names in by_reason.items()
+    ]
 
 
 def diff_text(diff: EvidenceDiff) -> Text:
@@ -157,7 +168,7 @@ def evidence_html(evidence: Evidence) -> str:
         rows=[(_LABELS[name], [figure_text(name, v)]) for name, v in evidence.figures().items()],
         kernels=[kernel_cells(one) for one in evidence.kernels],
         changes=[],
-        missing=[(_LABELS.get(what, what), why) for what, why in evidence.not_observed.items()],
+        missing=_missing(evidence),
     )
 
 

@@ -237,3 +237,24 @@ def test_a_plugin_that_does_not_load_is_said(tmp_path):
     told = run(tmp_path, JAX_PLATFORMS=None, JAX_SKIP_CUDA_CONSTRAINTS_CHECK=None)
     assert "the CUDA plugin gives no topology" in told
     assert "JAX_PLATFORMS=cpu" in told
+
+
+def test_the_program_for_a_target_has_pins_of_its_own(tmp_path):
+    from fusegate.evidence.pins import PinSession
+
+    @fg.island
+    def fold(x):
+        return x * 2 + 1
+
+    path, x = tmp_path / "fusegate-pins.toml", jnp.ones(64)
+    session = PinSession(path, "update")
+    session(fold, x, name="fold")
+    session(fold, x, name="fold", target="cuda:h100")
+    session.write()
+    text = path.read_text()
+    assert "cuda:h100" in text
+    assert text.count("traces = ") == 1, "nothing of the target is traced or compiled by a call"
+    PinSession(path, "check")(fold, x, name="fold", target="cuda:h100")
+    path.write_text(text.replace("launches = 1", "launches = 0"))
+    with pytest.raises(fg.PinViolation, match="launches 0 -> 1"):
+        PinSession(path, "check")(fold, x, name="fold", target="cuda:h100")

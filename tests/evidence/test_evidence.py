@@ -216,4 +216,5 @@ def test_a_target_without_its_compiler_is_not_observed(fold, monkeypatch, runtim
     assert found.temp_bytes is None
     assert ("FRX" if runtime == "frx" else "jax-cuda12-plugin") in found.not_observed["launches"]
     assert "?" in found.to_text()
+    assert found.to_text().count("not observed: every figure: ") == 1
     assert figures(fold) == (0, 0)

@@ -278,6 +278,20 @@ def test_quiet_in_off(path):
     assert PinSession(path, "off")(body, X) is None
 
 
+@pytest.mark.parametrize("mode", ["check", "update"])
+def test_a_target_without_its_compiler_is_skipped_and_told(path, mode, monkeypatch):
+    from fusegate.runtime import targets
+
+    monkeypatch.setattr(targets, "find_spec", lambda name: None)
+    session = PinSession(path, mode)
+    with pytest.raises(NotPinnedHereError, match="`prove` is not observed for cuda:h100: "):
+        session(body, X, name="prove", target="cuda:h100")
+    assert list(session.skipped) == ["prove for cuda:h100"]
+    assert not session.found
+    with pytest.raises(ValueError, match="nothing runs on cuda:h100"):
+        session(body, X, target="cuda:h100", runtime=True)
+
+
 def test_another_environment_is_skipped_and_told(pinned, path):
     pinned(body, X)
     (environment,) = pinfile.read(path)["prove"]
