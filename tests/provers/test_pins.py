@@ -187,9 +187,7 @@ def test_each_figure_that_grows_fails_by_name_until_it_is_written(suite, pyteste
     text = done.stdout.str()
     lines = SUITE.format(**WORSE).splitlines()
     for name, (code, moved, likely) in FINDINGS.items():
-        found = re.search(
-            rf"^.*({code}: single zone `{name}` .*(\n.*)*?more:)", text, re.MULTILINE
-        )
+        found = re.search(rf"^.*({code}: single zone `{name}` .*(\n.*)*?more:)", text, re.MULTILINE)
         assert found, f"{name}: no {code}"
         line = next((n for n, one in enumerate(lines, 1) if one.strip() == WORSE[name]), 0)
         assert re.search(moved, found[1]), found[1]
