@@ -3,7 +3,9 @@
 A page is one program: its `python` blocks run in order, in a process of their own, in `warn` mode as
 on a reader's machine. A `text` block right after a `python` block is what the block prints, warnings
 included; `...` in it stands for anything. An HTML comment on the line above a block, `<!-- frx -->`,
-`<!-- jax -->` or `<!-- not run -->`, keeps it to one runtime or to none.
+`<!-- jax -->` or `<!-- not run -->`, keeps it to one runtime or to none; `<!-- file: prover.py -->` writes
+the block to that file in place of running it, and may follow a runtime: `<!-- frx, file: conftest.py -->`.
+A `sh` block is run by the shell, in the page's folder; it has to succeed unless its output is shown.
 """
 
 import doctest
@@ -25,8 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MARK = "\x1e"
 BLOCK = re.compile(
-    r"(?:<!-- (?P<only>frx|jax|not run) -->\n)?"
-    r"^```python\n(?P<code>.*?)^```\n"
+    r"(?:<!-- (?P<only>frx|jax|not run)?(?:, )?(?:file: (?P<file>\S+))? -->\n)?"
+    r"^```(?P<language>python|sh)\n(?P<code>.*?)^```\n"
     r"(?:\n```text\n(?P<shown>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
@@ -36,7 +38,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 @dataclass
 class Block:
-    """One python block of a page, with the output that the page shows."""
+    """One block of a page, as Python to run, with the output that the page shows."""
 
     code: str
     shown: str | None
@@ -52,9 +54,24 @@ def blocks_of(page: Path, runtime: str) -> list[Block]:
     found = []
     for match in BLOCK.finditer(page.read_text(encoding="utf-8")):
         runs = match["only"] in {None, runtime}
-        code = match["code"] if runs else "\n" * match["code"].count("\n")
+        code = python_of(match) if runs else ""
+        code += "\n" * (match["code"].count("\n") - code.count("\n"))
         found.append(Block(code, match["shown"], runs))
     return found
+
+
+def python_of(block: re.Match[str]) -> str:
+    """A block as Python: as it is, or one line that writes the file or runs the commands."""
+    code = block["code"]
+    if block["file"]:
+        return (
+            f"_file = __import__('pathlib').Path({block['file']!r}); "
+            f"_file.parent.mkdir(exist_ok=True); _file.write_text({code!r})\n"
+        )
+    if block["language"] == "sh":
+        checked = block["shown"] is None
+        return f"__import__('subprocess').run({code!r}, shell=True, check={checked})\n"
+    return code
 
 
 def program_of(blocks: list[Block]) -> str:
@@ -67,8 +84,15 @@ def run_page(page: Path, runtime: str, folder: Path) -> tuple[list[Block], list[
     blocks = blocks_of(page, runtime)
     name = "prover.py" if page.name == "README.md" else f"{page.stem.lower()}.py"
     (folder / name).write_text(program_of(blocks), encoding="utf-8")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("FUSEGATE_")}
+    mine = ("FUSEGATE_", "PYTEST_")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(mine)}
     environment |= {"PYTHONUNBUFFERED": "1", "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    # A page that runs pytest does so with this package's plugin and no other.
+    environment |= {
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_PLUGINS": "fusegate.pytest_plugin",
+    }
     start = f"import {runtime}, runpy; runpy.run_path({name!r}, run_name='__main__')"
     done = subprocess.run(
         [sys.executable, "-c", start],
@@ -103,6 +127,21 @@ def test_a_page_that_shows_something_else_fails(runtime, tmp_path):
     (block,), printed = run_page(page, runtime, tmp_path)
     assert printed[0] == "one\n"
     assert not CHECKER.check_output(block.shown, printed[0], FLAGS)
+
+
+def test_files_and_commands_of_a_page_are_run(runtime, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        f"<!-- {runtime}, file: part/one.py -->\n```python\nTEXT = 'one'\n```\n"
+        "```sh\ncat part/one.py\nfalse\n```\n\n```text\nTEXT = ...\n```\n"
+        "```python\nfrom part.one import TEXT\nprint(TEXT)\n```\n",
+        encoding="utf-8",
+    )
+    _, printed = run_page(page, runtime, tmp_path)
+    assert printed == ["", "TEXT = 'one'\n", "one\n", ""]
+    page.write_text("```sh\nfalse\n```\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match="CalledProcessError"):
+        run_page(page, runtime, tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
