@@ -94,7 +94,7 @@ class Measurement:
             lines.append(f"  {label:<10} {times}")
         if self.against is not None and self.ratio is not None:
             lines.append(
-                f"  {self.ratio:.3f} times `{self.against.name}`, whose warm call takes {self.against.warm}"
+                f"  {self.ratio:.3g} times `{self.against.name}`, whose warm call takes {self.against.warm}"
             )
         if self.parity is not None:
             lines.append(f"  results: {self.parity}")

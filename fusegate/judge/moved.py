@@ -85,7 +85,7 @@ def new_equations(pinned: Figures, now: Figures, present: Present) -> str:
     parts += _lines(grown, _growth(pinned, now), present.origins)
     counts = [f"`{name}` {old:,} -> {new:,}" for name, (old, new) in (grown or {}).items()]
     if counts:
-        more = f" and {len(counts) - SHOWN} more kinds" if len(counts) > SHOWN else ""
+        more = f", ... ({len(counts)} primitives)" if len(counts) > SHOWN else ""
         parts.append(", ".join(counts[:SHOWN]) + more)
     return "; ".join(parts)
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from fusegate.errors import Cause, Finding, Location
 from fusegate.ledger import Spec
+
+_FIX_READ: Final = (
+    "keep the value on the device and read once after the loop; a read that is meant goes into "
+    "`with host_op(reason)`, or is declared with max_reads="
+)
 
 
 def _finding(
@@ -40,11 +47,11 @@ def check_read(
     """
     if guarded:
         seen = f"Disallowed device-to-host transfer of {what}{via}: the transfer guard in force forbids it"
-        return _finding("FG301", driver, location, seen)
+        return _finding("FG301", driver, location, seen, fix=_FIX_READ)
     if number <= limit:
         return None
     seen = f"device-to-host read {number} of this call, of {what}{via}; max_reads={limit}"
-    return _finding("FG301", driver, location, seen)
+    return _finding("FG301", driver, location, seen, fix=_FIX_READ)
 
 
 def check_upload(

@@ -194,7 +194,8 @@ def _driver_table(drivers: Mapping[str, DriverStats], width: int) -> Iterator[Te
             yield _dim(f"    host op x{times}: {reason}")
         if one.op_eager or one.op_reads or one.op_uploads:
             yield _dim(
-                f"    in host ops: {one.op_eager} eager, {one.op_reads} reads, {one.op_uploads} uploads"
+                f"    in host ops besides: {one.op_eager} eager launches, {one.op_reads} reads, "
+                f"{one.op_uploads} uploads"
             )
         for jit, times in one.jits.items():
             yield _dim(f"    jit that is no boundary x{times}: {jit}")
