@@ -12,6 +12,7 @@ from fusegate.boundaries import rebuilds, scope
 from fusegate.boundaries.scope import DriverScope, DriverSpec
 from fusegate.config import Mode
 from fusegate.observe import health, launches
+from fusegate.observe.owners import Owner
 from fusegate.runtime import launch, resolve, transfer
 
 
@@ -28,7 +29,7 @@ class _Site:
         self.book = weakref.ref(book)
         self.limits = config.thresholds()
         self.calls = 0
-        self.settled: weakref.WeakKeyDictionary[Any, launches.Leaves] = weakref.WeakKeyDictionary()
+        self.settled: weakref.WeakKeyDictionary[Any, Owner | None] = weakref.WeakKeyDictionary()
 
 
 _lock = threading.Lock()

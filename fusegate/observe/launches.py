@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from types import FrameType
 from typing import Any, Final
@@ -19,11 +18,8 @@ from fusegate.observe.dependence import WATCHED, Run
 from fusegate.observe.owners import Owner
 from fusegate.runtime import launch, trees
 
-Leaves = Callable[[tuple[Any, Any]], Iterable[Any]]
-"""Gives the leaves of the traced arguments in (args, kwargs); fails where these are built otherwise."""
 
-
-class Limited(dict[Any, Leaves]):
+class Limited(dict[Any, Owner | None]):
     """Settled functions of a scope that wants to see so many launches and no more; then there are none.
 
     Each launch on the fast path asks it, so that the limit costs nothing where there is none.
@@ -45,8 +41,9 @@ class Scope:
     Attributes:
         launches: Launches so far.
         settled: Compiled functions of boundaries of which nothing but the number is of interest any more
-            -> what gives the leaves of their traced arguments.
+            -> their owner where some of their arguments are static, else None.
         array: The type of a concrete array.
+        flatten: Flattens a pytree: (leaves, structure).
         outer: The scope around it.
         closed: Whether it has ended; a context may hold it for longer.
         frame: The frame that opened it.
@@ -56,19 +53,20 @@ class Scope:
     """
 
     __slots__ = (
-        "__weakref__", "array", "bound", "closed", "frame", "launches", "outer", "run", "settled",
+        "__weakref__", "array", "bound", "closed", "flatten", "frame", "launches", "outer", "run", "settled",
         "tangled", "watched",
     )  # fmt: skip
 
     def __init__(self, array: Any, frame: FrameType | None = None, *, bound: bool = False) -> None:
         self.array = array
+        self.flatten = trees.flattener()
         self.frame = frame
         self.bound = bound
         self.tangled = bound
         self.outer: Scope | None = None
         self.closed = False
         self.launches = 0
-        self.settled: dict[Any, Leaves] = {}
+        self.settled: dict[Any, Owner | None] = {}
         self.run = Run()
         self.watched: dict[Any, int] = {}
 
@@ -162,8 +160,8 @@ class Scope:
     def settle(self, key: Any, owner: Owner, args: Any, kwargs: Any) -> None:
         """From now on a launch of this compiled function on arrays is counted and no more."""
         if not self.tangled:
-            self.settled[key] = leaves = _leaves_of(owner, (args, kwargs))
-            kinds = set(map(type, leaves((args, kwargs))))
+            self.settled[key] = owner if owner.static_nums or owner.static_names else None
+            kinds = set(map(type, trees.leaves_of(owner.traced(args, kwargs))[0]))
             _on_device.update(kind for kind in kinds if not owners.is_host_type(kind))
 
     def lives_on_host(self, inputs: list[Any], *, arrays_only: bool) -> bool:
@@ -189,14 +187,6 @@ _on_device: set[type] = set()
 def _top() -> Scope | None:
     scope = _get()
     return None if scope is _OUTSIDE else scope
-
-
-def _leaves_of(owner: Owner, call: tuple[Any, Any]) -> Leaves:
-    """What gives the leaves of the traced arguments of calls that are built like this one."""
-    if not owner.static_nums and not owner.static_names:
-        return trees.leaves_like(call)
-    leaves = trees.leaves_like(owner.traced(*call))
-    return lambda call: leaves(owner.traced(*call))
 
 
 def current() -> Scope | None:
@@ -249,9 +239,11 @@ def on_launch(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) 
             else:
                 scope.launches += 1
                 return
+        owner = scope.settled.get(fn)
         try:
-            known = _on_device.issuperset(map(type, scope.settled[fn]((args, kwargs))))
-        except Exception:  # noqa: BLE001 - built otherwise than before, or what a user's `==` raises
+            traced = (args, kwargs) if owner is None else owner.traced(args, kwargs)
+            known = _on_device.issuperset(map(type, scope.flatten(traced)[0]))
+        except Exception:  # noqa: BLE001 - the flattening of a user's class may raise anything
             known = False
         if known:
             scope.launches += 1

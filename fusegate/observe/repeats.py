@@ -25,11 +25,12 @@ SHOWN: Final = 12
 class _Group:
     """The equations of one stack; of each call of a round body the first."""
 
-    __slots__ = ("marker", "members")
+    __slots__ = ("marker", "members", "seen")
 
     def __init__(self) -> None:
         self.marker: str | None = None
         self.members: list[Any] = []
+        self.seen: set[str] = set()
 
 
 class Repeats:
@@ -51,15 +52,16 @@ class Repeats:
             equation: The equation.
             stack: The Python stack at which it was traced.
             marker: The melted round body that it belongs to. Within one call of a round body a stack
-                counts once, since its straight line is what the contract asks for; the equations of a
-                call stand together, so the marker before is the only one to ask.
+                counts once, since its straight line is what the contract asks for.
         """
         group = self._by_stack[stack]
         if marker is None:
             group.members.append(equation)
-        elif group.marker != marker:
+        elif group.marker != marker:  # most often the equations of a call stand together
             group.marker = marker
-            group.members.append(equation)
+            if marker not in group.seen:
+                group.seen.add(marker)
+                group.members.append(equation)
 
     def found(self, line_of: Callable[[Any], Location | None]) -> list[Repeat]:
         """The lines whose equations repeat, the longest first.

@@ -19,10 +19,12 @@ from fusegate.runtime.registry import HIDDEN, MARK, Meta
 from fusegate.state import construct, leaves
 from fusegate.state.description import StateClass, describe, description_of
 
-_EXACT: Final = frozenset({int, bool, str, bytes, float, type(None)})
-"""Types whose instances are found by `==` among those of their own type, but for float zeros and NaN."""
 _REMEMBERED: Final = 256
 """Metadata that one class keeps at hand, by its values."""
+_LONGEST: Final = 64
+"""Characters or bytes of a value that is kept at hand."""
+_WIDEST: Final = 1 << 64
+"""Integers below this are."""
 _ABSENT: Final = object()
 """Default of a parameter that has none: the runtime passes the data alone, and no metadata."""
 
@@ -32,18 +34,16 @@ _FILE: Final = os.path.join(os.path.dirname(__file__), "<constructor>")
 Constructor = Callable[..., None]
 
 
-def constructor(known: StateClass, original: Constructor) -> Constructor:
+def constructor(known: StateClass, original: Constructor, *, generated: bool) -> Constructor:
     """The constructor of a state class; called with `HIDDEN` as a keyword it only puts the fields in place.
 
     Args:
         known: The class.
         original: Its own constructor.
+        generated: Whether that is the one that `dataclasses` made for this class.
     """
-    made = (
-        _Generated(known, original).made()
-        if _is_plain(known, original)
-        else _around(known, original)
-    )
+    plain = generated and _is_plain(known)
+    made = _Generated(known, original).made() if plain else _around(known, original)
     return functools.wraps(original)(made)
 
 
@@ -97,24 +97,32 @@ def _own_description(cls: Any, known: StateClass) -> StateClass:
         return own
 
 
-def _is_plain(known: StateClass, original: Constructor) -> bool:
-    """Whether setting the fields is all that the original constructor does."""
-    cls = known.cls
+def _is_plain(known: StateClass) -> bool:
+    """Whether setting the fields is all that the constructor which `dataclasses` made does."""
+    cls: Any = known.cls
     fields = dataclasses.fields(cls)
     names = [f.name for f in fields]
-    code = getattr(original, "__code__", None)
-    return (
-        original is cls.__dict__.get("__init__")
-        and code is not None
-        and code.co_filename == "<string>"  # made by dataclasses
-        and sorted(code.co_varnames[1 : 1 + len(names)]) == sorted(names)
-        and code.co_argcount + code.co_kwonlyargcount == 1 + len(names)  # and no InitVar
+    return bool(
+        len(cls.__init__.__code__.co_varnames) == 1 + len(names)  # and no InitVar
         and all(f.init for f in fields)
         and not hasattr(cls, "__post_init__")
+        and cls.__getattribute__ is object.__getattribute__
         and not any(name == "self" or name.startswith("_fusegate") for name in names)
         and not any(_is_descriptor(cls, name) and name not in known.slotted for name in names)
         and (not known.slotted or known.slotted >= {*names, HIDDEN})
     )
+
+
+def _is_remembered(value: Any) -> bool:
+    """Whether a metadata value is found by `==` among those of its own type, and small enough to be kept."""
+    kind = type(value)
+    if kind is int:
+        return -_WIDEST < value < _WIDEST
+    if kind is str or kind is bytes:
+        return len(value) <= _LONGEST
+    if kind is float:
+        return bool(value) and value == value  # noqa: PLR0124 - neither zero, of which there are two, nor NaN
+    return kind is bool or value is None
 
 
 def _is_descriptor(cls: type, name: str) -> bool:
@@ -139,7 +147,7 @@ class _Generated:
             "_fusegate_absent": _ABSENT,
             "_fusegate_checked": lambda state: construct.check_data(state, known),
             "_fusegate_cls": known.cls,
-            "_fusegate_constructed": lambda state: _constructed(state, known),
+            "_fusegate_inherited": self._inherited,
             "_fusegate_fit": leaves.FIT,
             "_fusegate_incomplete": self._incomplete,
             "_fusegate_nothing": construct.NOTHING,
@@ -169,24 +177,29 @@ class _Generated:
         __tracebackhide__ = True
         meta = construct.settle(state, self._known)
         values = tuple([getattr(state, name) for name in self._known.metas])
+        if not all(map(_is_remembered, values)):
+            return
         slots = [f"_fusegate_type_{name}" for name in self._known.metas]
         types = [type(value) for value in values]
-        if not self._recent and _EXACT.issuperset(types):
+        if not self._recent:
             # One type per field, for good: whoever reads meanwhile finds no type or that one.
             for slot, kind in zip(slots, types, strict=True):
                 self._scope[slot] = self._scope[slot] or kind
-        if types == [self._scope[slot] for slot in slots] and all(
-            type(value) is not float or (value and value == value)  # noqa: PLR0124 - NaN
-            for value in values
-        ):
+        if types == [self._scope[slot] for slot in slots]:
             if len(self._recent) >= _REMEMBERED:
                 self._recent.clear()
             self._recent[values] = meta
 
     def _incomplete(self, state: Any, given: dict[str, Any]) -> None:
-        """Raises the TypeError of the original for a parameter that is missing."""
+        """Calls the original with what was given; it raises for a parameter that is missing."""
         told = {name: value for name, value in given.items() if value is not _ABSENT}
         self._original(state, **told)
+
+    def _inherited(self, state: Any, given: dict[str, Any]) -> None:
+        """Constructs an instance of a subclass, which may set a field in a way of its own."""
+        __tracebackhide__ = True
+        self._incomplete(state, given)
+        _constructed(state, self._known)
 
     def _parameters(self) -> str:
         """The signature: as the original's, but that anything may be left out.
@@ -208,14 +221,14 @@ class _Generated:
         data, metas = self._known.data, self._known.metas
         names = [field.name for field in self._fields]
         fit = [f"_fusegate_type({name}) in _fusegate_fit" for name in data]
-        unfilled = self._fill()
+        given = ", ".join(f"{name!r}: {name}" for name in names)
         lines = [] if self._known.slotted else ["_fusegate_dict = self.__dict__"]
         lines += [f"if {HIDDEN} is None:"]
-        lines += [f"    {line}" for line in unfilled]
+        lines += ["    if _fusegate_type(self) is not _fusegate_cls:"]
+        lines += [f"        return _fusegate_inherited(self, {{{given}}})"]
+        lines += [f"    {line}" for line in self._fill(given)]
         lines += [f"    {self._put(name)}" for name in names]
         lines += ["    if _fusegate_pending: _fusegate_register()"]
-        lines += ["    if _fusegate_type(self) is not _fusegate_cls:"]
-        lines += ["        return _fusegate_constructed(self)"]
         lines += [f"    {line}" for line in self._keyed()]
         if fit:
             lines += [f"    if not ({' and '.join(fit)}): _fusegate_checked(self)"]
@@ -227,7 +240,7 @@ class _Generated:
             lines += [f"_fusegate_dict.update({HIDDEN}.attributes)"]
         return [*lines, self._put(HIDDEN)]
 
-    def _fill(self) -> list[str]:
+    def _fill(self, given: str) -> list[str]:
         """Fills in what was not given, and refuses a call that leaves out what has no default."""
         lines: list[str] = []
         required: list[str] = []
@@ -239,7 +252,6 @@ class _Generated:
             elif field.default is dataclasses.MISSING:
                 required.append(field.name)
         if required:
-            given = ", ".join(f"{field.name!r}: {field.name}" for field in self._fields)
             missing = " or ".join(f"{name} is _fusegate_absent" for name in required)
             lines.insert(0, f"if {missing}: _fusegate_incomplete(self, {{{given}}})")
         return lines

@@ -156,10 +156,14 @@ def _declare(cls: type[T], options: Mapping[str, bool], defined: Location | None
     _refuse(cls)
     shows = options.get("repr", True) and "__repr__" not in cls.__dict__
     pickles_itself = _pickles_itself(cls)
+    # Only where the class has none, dataclasses makes a constructor.
+    generated = (
+        options.get("init", True) and not {"__init__", "__dataclass_params__"} & vars(cls).keys()
+    )
     made = cls if "__dataclass_params__" in cls.__dict__ else _as_dataclass(cls, dict(options))
     if shows:
         made.__repr__ = _repr  # type: ignore[method-assign]
-    _adopt(describe(made, defined), pickles_itself=pickles_itself)
+    _adopt(describe(made, defined), generated=generated, pickles_itself=pickles_itself)
     return made
 
 
@@ -196,13 +200,13 @@ def _as_dataclass(cls: type[T], options: dict[str, bool]) -> type[T]:
     return made
 
 
-def _adopt(known: StateClass, *, pickles_itself: bool) -> None:
+def _adopt(known: StateClass, *, generated: bool, pickles_itself: bool) -> None:
     """Wraps the constructor of a state class and registers it."""
     cls: Any = known.cls
     setattr(cls, MARK, known)
     if HIDDEN not in known.slotted:
         setattr(cls, HIDDEN, construct.LateMeta())
-    cls.__init__ = constructor(known, cls.__init__)
+    cls.__init__ = constructor(known, cls.__init__, generated=generated)
     if not pickles_itself:
         cls.__getstate__, cls.__setstate__ = _getstate, _setstate
     compiled = known.has_plain_constructor()

@@ -314,4 +314,49 @@ def test_a_settled_boundary_is_counted_whatever_its_arguments_are_built_of():
             for _ in range(100):
                 call()
     assert seen("counted").launches == 800
-    assert seen("counted").uploads == 0
+    assert (seen("counted").uploads, seen("counted").reads) == (0, 0)
+
+
+def test_what_is_counted_runs_no_code_of_the_users():
+    told = []
+
+    class Aux:
+        def __eq__(self, other):
+            told.append("eq")
+            return isinstance(other, Aux)
+
+        def __hash__(self):
+            return 1
+
+    class Node:
+        def __init__(self, x, aux):
+            self.x, self.aux = x, aux
+
+        def __repr__(self):
+            told.append("repr")
+            return "Node"
+
+    jax.tree_util.register_pytree_node(
+        Node, lambda n: ((n.x,), n.aux), lambda aux, xs: Node(xs[0], aux)
+    )
+
+    @fusegate.island
+    def total(tree):
+        return sum(jax.tree_util.tree_leaves(tree))
+
+    first, second = Node(X, Aux()), {"a": Node(X, Aux())}
+
+    def calls():
+        told.clear()
+        for _ in range(200):
+            total(first)
+            total(second)
+        return len(told)
+
+    calls()
+    outside = calls()
+    with fusegate.driver("watched"):
+        calls()
+        inside = calls()
+    assert inside == outside
+    assert (seen("watched").launches, seen("watched").reads) == (800, 0)

@@ -79,3 +79,17 @@ def test_a_composite_is_a_straight_line_by_request(facts_of):
     assert facts_of(
         lambda x: lax.scan(lambda c, _: (unrolled(c), None), x, None, length=2)[0], X
     ).repeats
+
+
+def test_a_round_body_counts_once_where_its_equations_come_back_in_a_derivative(facts_of, melted):
+    calls = repeats.MIN_TIMES - 4
+
+    def body(x):
+        return jnp.sin(x) * jnp.cos(x) + jnp.sin(x) * 2
+
+    def loss(x):
+        for call in range(calls):
+            x = melted(body, f"fold#1.{call}")(x)
+        return x.sum()
+
+    assert facts_of(jax.grad(jax.checkpoint(loss)), X).repeats == ()

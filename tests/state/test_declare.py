@@ -381,3 +381,67 @@ def test_metadata_seen_before_is_told_from_what_is_equal_to_it(slots):
     for number in range(600):
         assert key(number) == key(number) != key(number + 1)
     assert key(1, "a") != key(1, "b")
+
+
+def test_a_constructor_of_the_users_is_kept_wherever_its_code_is_from():
+    body = """
+class Scaled:
+    x: object
+    rate: int = meta(default=1)
+    def __init__(self, x, rate=1):
+        object.__setattr__(self, "x", x * 10)
+        object.__setattr__(self, "rate", rate + 100)
+"""
+    scope = {"meta": meta, "__name__": __name__}
+    exec(body, scope)
+    made = state(scope["Scaled"])(ONE, 5)
+    assert (float(made.x[0]), made.rate) == (10.0, 105)
+
+
+@pytest.mark.parametrize("slots", [False, True])
+def test_a_subclass_may_set_a_field_in_a_way_of_its_own(slots):
+    @state(slots=slots)
+    class Base:
+        x: Any
+        rate: int = meta(default=8)
+
+    class Doubled(Base):
+        @property
+        def rate(self):
+            return self.__dict__["doubled"]
+
+        @rate.setter
+        def rate(self, value):
+            self.__dict__["doubled"] = 2 * value
+
+    class Fixed(Base):
+        @property
+        def rate(self):
+            return 0
+
+    assert Doubled(ONE, 3).rate == 6
+    with pytest.raises(AttributeError):
+        Fixed(ONE, 3)
+    assert jax.tree_util.tree_structure(Doubled(ONE, 3)) == jax.tree_util.tree_structure(
+        Doubled(ONE, 3)
+    )
+
+
+def test_large_metadata_lives_no_longer_than_its_states():
+    import gc
+    import weakref
+
+    from fusegate.runtime.registry import HIDDEN
+
+    @state
+    class Named:
+        x: Any
+        name: str = meta()
+
+    keys = []
+    for number in range(3):
+        made = Named(ONE, f"{number}" * 1000)
+        keys.append(weakref.ref(getattr(made, HIDDEN)))
+    del made
+    gc.collect()
+    assert [key() for key in keys] == [None] * 3
