@@ -7,6 +7,7 @@ boundary pays, and everything else is behind them.
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import weakref
 from contextvars import ContextVar
@@ -160,7 +161,10 @@ class Scope:
     def settle(self, key: Any, owner: Owner, args: Any, kwargs: Any) -> None:
         """From now on a launch of this compiled function on arrays is counted and no more."""
         if not self.tangled:
-            self.settled[key] = owner if owner.static_nums or owner.static_names else None
+            statics = owner.static_nums or owner.static_names
+            # Without the declaration, which holds the compiled function: what is remembered by that function
+            # must not keep it alive.
+            self.settled[key] = dataclasses.replace(owner, spec=None) if statics else None
             kinds = set(map(type, trees.leaves_of(owner.traced(args, kwargs))[0]))
             _on_device.update(kind for kind in kinds if not owners.is_host_type(kind))
 
@@ -224,7 +228,7 @@ def on_launch(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) 
     """Takes in a launch on the fast path; called by the runtime."""
     scope = _get()
     if fn in scope.settled:
-        # One array is the usual call and the cheapest: there a loop would be a tenth of what is added to it.
+        # A call on one array is the shortest, so the one that a loop would slow down most.
         if kwargs:
             pass
         elif len(args) == 1:

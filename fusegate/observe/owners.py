@@ -57,7 +57,8 @@ _known: dict[int, tuple[weakref.ref[Any], Owner]] = {}
 def owner_of(jitted: Any) -> Owner | None:
     """The owner of a compiled function; None where it holds no Python function.
 
-    Remembered by identity for as long as the compiled function lives.
+    Remembered by identity for as long as the compiled function lives; that of a boundary is not, since its
+    declaration holds the compiled function.
     """
     known = _known.get(id(jitted))
     if known is not None:
@@ -66,6 +67,8 @@ def owner_of(jitted: Any) -> Owner | None:
     if function is None:
         return None
     owner = classify(function, str(getattr(jitted, "__name__", "")), jitted)
+    if owner.spec is not None:
+        return owner
     key = id(jitted)
     try:
         reference = weakref.ref(jitted, lambda _: _known.pop(key, None))

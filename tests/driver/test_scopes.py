@@ -2,7 +2,9 @@
 
 import asyncio
 import contextvars
+import gc
 import threading
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 import fusegate
+from fusegate.observe import launches
 from fusegate.runtime import bufferslot, hookslot, resolve
 
 
@@ -360,3 +363,25 @@ def test_what_is_counted_runs_no_code_of_the_users():
         inside = calls()
     assert inside == outside
     assert (seen("watched").launches, seen("watched").reads) == (800, 0)
+
+
+def test_a_settled_boundary_is_not_kept_alive():
+    def made():
+        @fusegate.island(static_argnums=1)
+        def scaled(x, power):
+            return x**power
+
+        return scaled
+
+    boundary = made()
+    with fusegate.driver("short"):
+        for _ in range(200):
+            boundary(X, 2)
+        known = [*launches.current().settled]
+    assert len(known) == 1
+    left = weakref.ref(known[0])
+    del known, boundary
+    fusegate.reset()
+    jax.clear_caches()
+    gc.collect()
+    assert left() is None
