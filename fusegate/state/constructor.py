@@ -117,7 +117,7 @@ def _is_remembered(value: Any) -> bool:
     """Whether a metadata value is found by `==` among those of its own type, and small enough to be kept."""
     kind = type(value)
     if kind is int:
-        return -_WIDEST < value < _WIDEST
+        return bool(-_WIDEST < value < _WIDEST)
     if kind is str or kind is bytes:
         return len(value) <= _LONGEST
     if kind is float:
