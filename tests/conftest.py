@@ -6,6 +6,7 @@ default) or `frx`. The runtime is imported here, before anything that imports `j
 """
 
 import os
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -38,6 +39,34 @@ def here() -> SimpleNamespace:
         return found[0]
 
     return SimpleNamespace(line=line)
+
+
+@pytest.fixture
+def strict() -> Iterator[None]:
+    """Strict mode, and a ledger of the test's own."""
+    import fusegate
+    from fusegate.ledger import fresh_ledger
+
+    with fusegate.mode("strict"), fresh_ledger():
+        yield
+
+
+@pytest.fixture
+def plugin_run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., pytest.RunResult]:
+    """Runs pytest on what pytester holds, in a process of its own, with fusegate's plugin and no other."""
+    for name in [name for name in os.environ if name.startswith(("FUSEGATE_", "PYTEST_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+
+    def run(*options: str) -> pytest.RunResult:
+        return pytester.runpytest_subprocess(
+            "-p", "fusegate.pytest_plugin", "-p", "no:cacheprovider", *options
+        )
+
+    return run
 
 
 frx_only = pytest.mark.skipif(RUNTIME != "frx", reason="needs FRX")

@@ -1,7 +1,6 @@
 """The pytest plugin, in suites of its own: each runs in a fresh process, with warnings as errors."""
 
 import json
-import os
 import sys
 
 import pytest
@@ -31,21 +30,14 @@ HAND_MADE = """
 
 
 @pytest.fixture
-def suite(pytester, monkeypatch):
+def suite(pytester, plugin_run):
     """Makes a suite and runs it: `suite(source, *options)`."""
-    for name in [name for name in os.environ if name.startswith(("FUSEGATE_", "PYTEST_"))]:
-        monkeypatch.delenv(name)
-    # Only this plugin, so that what is imported is what it imports.
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     pytester.makepyfile(hand=HAND_MADE)
     pytester.makeini("[pytest]\nfilterwarnings = error\npythonpath = .\n")
 
     def suite(source, *options):
         pytester.makepyfile(test_suite=source)
-        return pytester.runpytest_subprocess(
-            "-p", "fusegate.pytest_plugin", "-p", "no:cacheprovider", *options
-        )
+        return plugin_run(*options)
 
     return suite
 

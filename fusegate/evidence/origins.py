@@ -11,7 +11,7 @@ from fusegate.evidence.gather import Subject
 from fusegate.judge.moved import Origin
 from fusegate.observe.jaxpr import program_facts
 from fusegate.observe.program import NestedCall
-from fusegate.runtime import frames, jaxprs
+from fusegate.runtime import jaxprs
 
 Counts = Counter[tuple[Any, str]]
 """(stack, primitive) -> equations; the stack is None inside a library function, told at its call."""
@@ -78,17 +78,7 @@ def _count(program: Any, known: dict[Any, Counts]) -> Counts:
         stack = jaxprs.stack_of(equation)
         found[stack, equation.primitive.name] += 1
         for inner in jaxprs.sub_programs(equation):
-            library = _is_library(inner)
+            library = jaxprs.is_library(inner)
             for (place, primitive), count in _count(inner, known).items():
                 found[stack if library or place is None else place, primitive] += count
     return found
-
-
-def _is_library(program: Any) -> bool:
-    """Whether a program is a function of the runtime, whose stack is the one of its first trace."""
-    defined = jaxprs.definition(program)
-    return (
-        defined is not None
-        and frames.is_library_file(defined.file)
-        and not jaxprs.wraps_user_function(defined.file)
-    )

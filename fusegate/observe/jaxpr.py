@@ -218,7 +218,7 @@ class _Reader:
         # Inside a composite or a round body a straight line is asked for.
         straight = self._straight or bool(fused) or scope.marker is not None
         inner = [
-            self._walk.summary(program, library=_is_library(program), straight=straight)
+            self._walk.summary(program, library=jaxprs.is_library(program), straight=straight)
             for program in programs
         ]
         for child in inner:
@@ -258,12 +258,3 @@ class _Static:
                     return False
                 pending.extend(maker.invars)
         return False
-
-
-def _is_library(program: Any) -> bool:
-    defined = jaxprs.definition(program)
-    return (
-        defined is not None
-        and frames.is_library_file(defined.file)
-        and not jaxprs.wraps_user_function(defined.file)
-    )

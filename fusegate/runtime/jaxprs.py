@@ -131,6 +131,16 @@ def wraps_user_function(file: str) -> bool:
     return file.startswith(_OWN) or file.endswith(f"{os.sep}equinox{os.sep}_jit.py")
 
 
+def is_library(program: Any) -> bool:
+    """Whether a program is a function of the runtime, whose stack is the one of its first trace."""
+    defined = definition(program)
+    return (
+        defined is not None
+        and frames.is_library_file(defined.file)
+        and not wraps_user_function(defined.file)
+    )
+
+
 def is_installed(file: str) -> bool:
     """Whether a file belongs to an installed package, which the program's author does not edit."""
     return "site-packages" in file or "dist-packages" in file

@@ -12,7 +12,6 @@ import pytest
 
 import fusegate as fg
 from fusegate.evidence.gather import evidence
-from fusegate.ledger import fresh_ledger
 from fusegate.runtime import targets
 from tests.evidence.programs import PROGRAMS
 from tests.evidence.test_launches import computations_of, count
@@ -25,10 +24,7 @@ TABLE = jax.ShapeDtypeStruct((4096,), "float32")
 X = jax.ShapeDtypeStruct((8, 8), "float32")
 
 
-@pytest.fixture(autouse=True)
-def strict():
-    with fg.mode("strict"), fresh_ledger():
-        yield
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 @pytest.fixture

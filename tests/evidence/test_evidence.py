@@ -10,15 +10,11 @@ import pytest
 
 import fusegate as fg
 from fusegate.evidence.gather import evidence
-from fusegate.ledger import fresh_ledger
 
 TABLE = jax.ShapeDtypeStruct((64,), "float32")
 
 
-@pytest.fixture(autouse=True)
-def strict():
-    with fg.mode("strict"), fresh_ledger():
-        yield
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 @pytest.fixture

@@ -9,17 +9,13 @@ import pytest
 import fusegate as fg
 from fusegate.evidence import measure as measuring
 from fusegate.evidence.measure import measure
-from fusegate.ledger import fresh_ledger
 from fusegate.runtime import results
 from tests.conftest import frx_only
 
 X = jnp.arange(64.0)
 
 
-@pytest.fixture(autouse=True)
-def strict():
-    with fg.mode("strict"), fresh_ledger():
-        yield
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 def compare(one, other, rtol=1e-5, atol=1e-6):

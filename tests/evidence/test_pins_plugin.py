@@ -1,7 +1,6 @@
 """The fixture `fusegate_pins` and `--fusegate-pins`, in suites of their own."""
 
 import importlib.util
-import os
 import textwrap
 import tomllib
 
@@ -30,11 +29,7 @@ SUITE = """
 
 
 @pytest.fixture
-def suite(pytester, monkeypatch):
-    for name in [name for name in os.environ if name.startswith(("FUSEGATE_", "PYTEST_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+def suite(pytester, plugin_run):
     pytester.makeini("[pytest]\n")
     pytester.mkdir("tests")
 
@@ -42,9 +37,7 @@ def suite(pytester, monkeypatch):
         (pytester.path / "tests" / "test_suite.py").write_text(
             textwrap.dedent(source.format(runtime=runtime, body=body))
         )
-        return pytester.runpytest_subprocess(
-            "-p", "fusegate.pytest_plugin", "-p", "no:cacheprovider", *options
-        )
+        return plugin_run(*options)
 
     return suite
 

@@ -1,7 +1,6 @@
 """Six provers on zorch, held to the pin file of this suite, and what the pins say of a prover that got worse."""
 
 import difflib
-import os
 import re
 from pathlib import Path
 
@@ -158,21 +157,15 @@ FINDINGS = {
 
 
 @pytest.fixture
-def suite(pytester, monkeypatch):
+def suite(pytester, monkeypatch, plugin_run):
     """Runs the suite above with given parts."""
-    for name in [name for name in os.environ if name.startswith(("FUSEGATE_", "PYTEST_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     pytester.makeini("[pytest]\n")
     path = pytester.path / "test_suite.py"
 
     def suite(parts, option):
         path.write_text(SUITE.format(**parts))
-        return pytester.runpytest_subprocess(
-            "-p", "fusegate.pytest_plugin", "-p", "no:cacheprovider", f"--fusegate-pins={option}"
-        )
+        return plugin_run(f"--fusegate-pins={option}")
 
     return suite
 

@@ -6,14 +6,9 @@ import pytest
 from jax import lax
 
 import fusegate as fg
-from fusegate.ledger import fresh_ledger
 from tests.rules._support import lines_of
 
-
-@pytest.fixture(autouse=True)
-def strict():
-    with fg.mode("strict"), fresh_ledger():
-        yield
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 X = jnp.arange(8.0)

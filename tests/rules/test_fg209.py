@@ -8,17 +8,13 @@ import numpy as np
 import pytest
 
 import fusegate as fg
-from fusegate.ledger import fresh_ledger
 from tests.rules._support import refused
 
 # The runtime says the same at lowering, in a warning of its own that names no argument and no line.
-pytestmark = pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
-
-
-@pytest.fixture(autouse=True)
-def strict():
-    with fg.mode("strict"), fresh_ledger():
-        yield
+pytestmark = [
+    pytest.mark.usefixtures("strict"),
+    pytest.mark.filterwarnings("ignore:Some donated buffers were not usable"),
+]
 
 
 def ones(size=256):

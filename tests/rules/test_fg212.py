@@ -4,13 +4,8 @@ import jax.numpy as jnp
 import pytest
 
 import fusegate as fg
-from fusegate.ledger import fresh_ledger
 
-
-@pytest.fixture(autouse=True)
-def strict():
-    with fg.mode("strict"), fresh_ledger():
-        yield
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 @fg.round_body(reductions=0)

@@ -5,14 +5,9 @@ import jax.numpy as jnp
 import pytest
 
 import fusegate as fg
-from fusegate.ledger import fresh_ledger
 from tests.rules._support import refused
 
-
-@pytest.fixture(autouse=True)
-def strict():
-    with fg.mode("strict"), fresh_ledger():
-        yield
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 def table_of(x):

@@ -17,10 +17,7 @@ pytest.importorskip("tomlkit")
 X = jax.ShapeDtypeStruct((64,), "float32")
 
 
-@pytest.fixture(autouse=True)
-def strict():
-    with fg.mode("strict"), fresh_ledger():
-        yield
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from fusegate.evidence.gather import Subject
 from fusegate.evidence.pace import UnmeasurableError, pace_of
 from fusegate.evidence.pins import PinSession
 from fusegate.judge.pace import FACTOR, Pace, check_pace, settled, verdict
-from fusegate.ledger import fresh_ledger
 from tests.conftest import frx_only
 from tests.rules._support import lines_of
 
@@ -22,10 +21,7 @@ pytest.importorskip("tomlkit")
 ROUNDS = 40
 
 
-@pytest.fixture(autouse=True)
-def strict():
-    with fg.mode("strict"), fresh_ledger():
-        yield
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 @pytest.fixture

@@ -6,13 +6,9 @@ import jax.numpy as jnp
 import pytest
 
 import fusegate as fg
-from fusegate.testing import assert_single_trace, expect_violation, fresh_ledger
+from fusegate.testing import assert_single_trace, expect_violation
 
-
-@pytest.fixture(autouse=True)
-def strict():
-    with fg.mode("strict"), fresh_ledger():
-        yield
+pytestmark = pytest.mark.usefixtures("strict")
 
 
 def looks_up(table, order):
